@@ -28,7 +28,7 @@ PROBE = (
 
 
 class HardenedBuild(build_ext):
-    """Add the protections that the compiler at hand knows; other compilers build as before."""
+    """Add the hardening flags that the compiler supports."""
 
     def build_extensions(self) -> None:
         if self.compiler.compiler_type == "unix":
@@ -49,7 +49,7 @@ class HardenedBuild(build_ext):
         return next((flags for flags in groups if self._knows(flags)), [])
 
     def _knows(self, flags: list[str]) -> bool:
-        """Compile and link a few lines; a warning counts as a refusal."""
+        """Return whether the compiler accepts a flag without warnings."""
         with tempfile.TemporaryDirectory() as folder:
             source, library = Path(folder, "probe.c"), Path(folder, "probe.so")
             source.write_text(PROBE)
@@ -62,7 +62,7 @@ class HardenedBuild(build_ext):
 
 
 def kernel(name: str, source: str, headers: tuple[str, ...]) -> Extension:
-    """Describe one extension module of the limited API."""
+    """Return an extension module that uses the limited API."""
     return Extension(
         f"eval_toolkit._internal.kernel.{name}",
         sources=[f"{SOURCE_DIR}/{source}"],

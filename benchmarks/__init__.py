@@ -1,4 +1,4 @@
-"""Benchmarks beside their peers: ``python -m benchmarks`` (see RESULTS.md for how and what)."""
+"""Benchmarks against other packages: ``python -m benchmarks`` (method and results: RESULTS.md)."""
 
 import os
 

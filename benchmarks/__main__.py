@@ -47,12 +47,12 @@ SURVEYS = {survey.name: survey for survey in (*kernel.SURVEYS, *processes.SURVEY
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what was asked for; a complete run also writes RESULTS.md and results.json."""
+    """Run the selected cases; a complete run also writes RESULTS.md and results.json."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [name for name in options.cases if name not in {**CASES, **SURVEYS}]
     if unknown:
-        parser.error(f"no case {unknown[0]!r}; there are {', '.join([*CASES, *SURVEYS])}")
+        parser.error(f"no case {unknown[0]!r}; choose from {', '.join([*CASES, *SURVEYS])}")
     effort = Effort.quick() if options.quick else Effort()
     wanted = options.cases or [*CASES, *SURVEYS]
     console, progress = Console(), Console(stderr=True)
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write(results: Sequence[Result], surveys: Sequence[SurveyResult]) -> None:
-    """Write what was measured; cases that were not run now keep their figures."""
+    """Write the measurements; cases that were not run keep their stored figures."""
     folder = Path(__file__).parent
     cases, known = read(folder, CASES, SURVEYS)
     cases |= {result.case.name: result for result in results}

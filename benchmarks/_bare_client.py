@@ -1,7 +1,7 @@
-"""What a loop over aiohttp costs that does nothing else: the floor for every harness.
+"""A bare aiohttp client, as a lower bound on the cost of any harness.
 
-``python benchmarks/_bare_client.py chat|echo ADDRESS ROWS.jsonl CONCURRENCY OUT.jsonl`` sends each
-row as one request, a fixed number at a time, grades it and writes one line per row.
+``python benchmarks/_bare_client.py chat|echo ADDRESS ROWS.jsonl CONCURRENCY OUT.jsonl`` sends
+one request per row with fixed concurrency, grades the responses and writes one line per row.
 """
 
 import asyncio

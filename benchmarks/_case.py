@@ -1,4 +1,4 @@
-"""What a benchmark is: a name, a bar, and a run that measures both sides."""
+"""Benchmark definitions: a name, a bar, and a function that measures both sides."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,17 +10,17 @@ from benchmarks._timing import Effort, Timing
 
 @dataclass(frozen=True)
 class Bar:
-    """The figure a measurement is held against."""
+    """Figure that a measurement must meet."""
 
     kind: Literal["speed-up", "cost", "seconds"]
-    """How many times faster than the peer; what share of the reference; CPU seconds."""
+    """Speed-up over the peer, cost relative to the reference, or CPU seconds."""
     limit: float
 
     def met(self, value: float) -> bool:
         return value >= self.limit if self.kind == "speed-up" else value <= self.limit
 
     def show(self, value: float) -> str:
-        """Write a value in the bar's unit."""
+        """Format a value in the bar's unit."""
         if self.kind == "seconds":
             return f"{value * 1e3:,.1f} ms"
         return f"{value:,.0f}×" if value >= 100 else f"{value:,.2f}×"
@@ -33,14 +33,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Both sides of a benchmark; no peer where the bar is a time."""
+    """Times of both sides of a benchmark; no peer if the bar is a time."""
 
     ours: Timing
     peer: Timing | None = None
     note: str = ""
 
     def value(self, bar: Bar) -> float:
-        """Return the figure the bar is about."""
+        """Return the figure that is compared with the bar."""
         if bar.kind == "seconds" or self.peer is None:
             return self.ours.seconds
         ratio = self.peer.best_ns / self.ours.best_ns
@@ -69,7 +69,7 @@ class Survey:
 
 
 def require_agreement(ours: Sequence[float], peer: Sequence[float], tolerance: float) -> None:
-    """Refuse to time two sides that do not compute the same thing."""
+    """Raise if the two sides of a benchmark return different results."""
     for one, other in zip(ours, peer, strict=True):
         if not math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance):
             raise ValueError(f"the two sides disagree: {one!r} and {other!r}")

@@ -1,7 +1,7 @@
-"""What the fresh processes of `benchmarks.processes` run: load a file, make a scorecard.
+"""Child process of `benchmarks.processes`: load a file and compute a scorecard.
 
 Called as ``python _child.py load|rank|six FILE.npz``; prints its peak memory in kilobytes. It
-stands outside the package on purpose: a fresh process pays for what a user's script pays for.
+is a script outside the package, so its import cost is that of a user's script.
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main(job: str, file: str) -> None:
-    """Load the rows and, unless told only to load, make the intervals."""
+    """Load the rows and, unless called with ``load``, compute the intervals."""
     import numpy as np
 
     from eval_toolkit import metric_specs as ms
@@ -24,7 +24,7 @@ def main(job: str, file: str) -> None:
 
 
 def peak_kilobytes() -> int:
-    """Return this program's own peak; ``ru_maxrss`` would include that of the parent."""
+    """Return the peak memory of this process; ``ru_maxrss`` would include that of its parent."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 PREVALENCE = 0.1
 SEPARATION = 1.5
-"""Distance of the class means in standard deviations: ROC-AUC 0.86."""
+"""Distance between the class means in standard deviations (ROC-AUC 0.86)."""
 
 Labels = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -16,14 +16,14 @@ Scores = NDArray[np.float64]
 
 @functools.lru_cache(maxsize=4)
 def binormal(n: int) -> tuple[Labels, Scores]:
-    """Return labels and the probabilities a calibrated scorer gives them."""
+    """Return labels and the probabilities of a calibrated scorer."""
     y, (scores,) = rivals(n, 1)
     return y, scores
 
 
 @functools.lru_cache(maxsize=4)
 def rivals(n: int, n_scorers: int) -> tuple[Labels, tuple[Scores, ...]]:
-    """Return labels and the scores of equally good scorers that share half their noise."""
+    """Return labels and the scores of equally good scorers with half of their noise in common."""
     generator = np.random.default_rng(20_000 + n)
     y = (generator.random(n) < PREVALENCE).astype(np.int64)
     shared = generator.normal(size=n)
@@ -35,7 +35,7 @@ def rivals(n: int, n_scorers: int) -> tuple[Labels, tuple[Scores, ...]]:
 
 
 def clusters(n: int, *, average_size: int) -> NDArray[np.int64]:
-    """Return a group per row; sizes vary around the average."""
+    """Return the group of each row; group sizes vary around the average."""
     return np.random.default_rng(n).integers(0, n // average_size, n)
 
 

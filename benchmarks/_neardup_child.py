@@ -1,4 +1,4 @@
-"""What the fresh processes of `benchmarks.neardup` run: read texts, look for duplicates.
+"""Child process of `benchmarks.neardup`: read texts and search for duplicates.
 
 Called as ``python _neardup_child.py near|exact FILE.txt``; prints the CPU seconds of the search and
 the peak memory of the process in kilobytes, as JSON.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main(job: str, file: str) -> None:
-    """Search a file of one text per line."""
+    """Search a file with one text per line for duplicates."""
     import numpy as np
 
     from eval_toolkit import EvalSlice, MinHashLSHStrategy
@@ -29,7 +29,7 @@ def main(job: str, file: str) -> None:
 
 
 def peak_kilobytes() -> int:
-    """Return this program's own peak; ``ru_maxrss`` would include that of the parent."""
+    """Return the peak memory of this process; ``ru_maxrss`` would include that of its parent."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))

@@ -1,9 +1,9 @@
-"""A quick OpenAI-compatible server on loopback that answers sums after a fixed delay.
+"""OpenAI-compatible loopback server that answers sums after a fixed delay.
 
-``python -m benchmarks._server --latency-ms 20`` prints its address and serves until it is ended.
-Tokens are characters; the log-probability of a character depends on all before it, alike in echo
-and in one-token completions, so that a client's proof of the endpoint succeeds. ``GET /span`` says
-how long the requests since ``POST /reset`` took, from the first to arrive to the last answered.
+``python -m benchmarks._server --latency-ms 20`` prints its address and serves until stopped.
+Tokens are characters; the log-probability of a character depends on its prefix, and is the same in
+echo mode and in one-token completions, so clients can verify the endpoint. ``GET /span`` returns the
+time from the first request after ``POST /reset`` to the last response.
 """
 
 import argparse
@@ -20,7 +20,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Server:
-    """Handlers, the delay and the time of the first and last request."""
+    """Request handlers, with the delay and the times of the first and last request."""
 
     def __init__(self, latency_s: float) -> None:
         self.latency_s = latency_s
@@ -73,7 +73,7 @@ class Server:
 
 
 def answer(question: str) -> str:
-    """Return the sum, wrong for one question in five."""
+    """Return the sum; one in five answers is wrong."""
     found = SUM.search(question)
     if found is None:
         return "?"
@@ -124,7 +124,7 @@ def _reply(choices: list[dict[str, Any]], n_prompt: int) -> web.Response:
 
 
 async def serve(latency_s: float) -> None:
-    """Serve on a free port until ended."""
+    """Serve on a free port until stopped."""
     runner = web.AppRunner(Server(latency_s).app(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()

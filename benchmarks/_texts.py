@@ -9,9 +9,9 @@ import numpy as np
 N_WORDS = 60_000
 N_TEMPLATES = 300
 TEMPLATE_SHARE = 0.15
-"""Rows made from templates: alike, but not duplicates."""
+"""Fraction of rows from templates: similar, but not duplicates."""
 COPY_SHARE = 0.10
-"""Rows that are edited copies of an earlier one."""
+"""Fraction of rows that are edited copies of an earlier row."""
 MEAN_WORDS = 19
 
 
@@ -41,7 +41,7 @@ def short_texts(n: int) -> tuple[str, ...]:
 
 
 def _vocabulary(generator: np.random.Generator) -> list[str]:
-    """Pseudo-words; the frequent ones are short, as in any language."""
+    """Return pseudo-words; frequent words are short, as in natural languages."""
     letters = np.array(list(string.ascii_lowercase))
     weights = generator.dirichlet(np.full(26, 2.0))
     sizes = np.clip(
@@ -51,7 +51,7 @@ def _vocabulary(generator: np.random.Generator) -> list[str]:
 
 
 def _filled(template: list[str], own: list[str], generator: np.random.Generator) -> list[str]:
-    """A template with half of its words replaced."""
+    """Return a template with half of its words replaced."""
     keep = generator.random(len(template)) < 0.5
     return [
         word if stays else own[i % len(own)]

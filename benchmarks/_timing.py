@@ -1,22 +1,22 @@
-"""CPU time: best of several interleaved rounds."""
+"""CPU time measurement: best of several interleaved rounds."""
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 WINDOW_NS = 200_000_000
-"""Short jobs are repeated until a measurement is about this long; clocks and caches settle."""
+"""Approximate duration of a measurement in ns; short jobs are repeated to fill it."""
 
 Job = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How often measurements are repeated."""
+    """Numbers of rounds of a measurement."""
 
     rounds: int = 12
     heavy_rounds: int = 5
-    """For jobs of about a second and more."""
+    """Number of rounds for jobs of a second or more."""
 
     @classmethod
     def quick(cls) -> "Effort":
@@ -25,7 +25,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Timing:
-    """Nanoseconds of CPU time for one job; every round is kept, the best one counts."""
+    """Nanoseconds of CPU time per job in each round; the minimum is reported."""
 
     rounds_ns: tuple[float, ...]
     note: str = ""
@@ -39,16 +39,16 @@ class Timing:
         return self.best_ns / 1e9
 
     def scaled(self, *, measured: int, target: int) -> "Timing":
-        """Return the time of ``target`` resamples, given that of a job of ``measured``."""
+        """Scale the time of ``measured`` resamples to ``target`` resamples."""
         note = f"scaled from {measured} resample{'s' if measured > 1 else ''}"
         return Timing(tuple(ns * target / measured for ns in self.rounds_ns), note)
 
 
 def race(jobs: Mapping[str, Job], *, rounds: int) -> dict[str, Timing]:
-    """Time the jobs in turn, round after round, so that a busy moment hits all of them alike.
+    """Time the jobs in alternating rounds, so that other load affects all of them equally.
 
-    Every job runs once before the first round, to load what is loaded lazily; that run also says
-    how many calls fill a measuring window.
+    Each job runs once before the first round, to trigger lazy imports and to determine the number
+    of calls per measurement.
     """
     calls = {name: _calls_per_window(job) for name, job in jobs.items()}
     measured: dict[str, list[float]] = {name: [] for name in jobs}
@@ -59,7 +59,7 @@ def race(jobs: Mapping[str, Job], *, rounds: int) -> dict[str, Timing]:
 
 
 def on_line(few: Timing, many: Timing, *, at: tuple[int, int], target: int) -> Timing:
-    """Extrapolate a + b·R: what does not depend on the number of resamples is not scaled."""
+    """Extrapolate the time as a + b·R, with a fixed cost independent of the number of resamples."""
     slope = (many.best_ns - few.best_ns) / (at[1] - at[0])
     fixed = few.best_ns - slope * at[0]
     return Timing(

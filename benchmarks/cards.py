@@ -1,4 +1,4 @@
-"""The scorecard of six metrics, and metrics at a fixed threshold."""
+"""Benchmarks of a six-metric scorecard, and of metrics at a fixed threshold."""
 
 from functools import partial
 
@@ -24,14 +24,14 @@ SIX = (
 
 
 def plain_ece(y: Labels, scores: Scores) -> float:
-    """Equal-width calibration error in three lines of numpy."""
+    """Return the equal-width calibration error, in three lines of numpy."""
     bins = np.minimum((scores * N_BINS).astype(np.int64), N_BINS - 1)
     gaps = np.bincount(bins, scores - y, N_BINS)
     return float(np.abs(gaps).sum() / len(y))
 
 
 def curve_recall(y: Labels, scores: Scores) -> float:
-    """Recall at a false-positive rate of at most 1 %, from scikit-learn's curve."""
+    """Return the recall at a false-positive rate of at most 1 %, from scikit-learn's curve."""
     from sklearn.metrics import roc_curve
 
     fpr, tpr, _ = roc_curve(y, scores)

@@ -1,4 +1,4 @@
-"""The command line in fresh processes: a large file scored by slice, and the cost of ``--help``."""
+"""Benchmarks of the command line: scoring a large file by slice, and ``--help``."""
 
 import json
 import tempfile
@@ -22,7 +22,7 @@ SCORE = ("score", "--by", "lang", "--metric", "pr_auc", "--metric", "roc_auc", "
 
 @contextmanager
 def stored() -> Iterator[str]:
-    """Put labelled scores in twenty slices into a Parquet file."""
+    """Write labelled scores in twenty slices to a Parquet file."""
     from eval_toolkit._internal import tables
 
     y, scores = binormal(N_ROWS)
@@ -34,7 +34,7 @@ def stored() -> Iterator[str]:
 
 
 def one_pass(file: str) -> list[float]:
-    """Read the file with duckdb; scikit-learn's two metrics, overall and by slice."""
+    """Read the file with duckdb and compute two scikit-learn metrics, overall and by slice."""
     import duckdb
     from sklearn.metrics import average_precision_score, roc_auc_score
 

@@ -1,7 +1,7 @@
-"""The embedded model in fresh processes: questions scored and texts generated, loading included.
+"""Benchmarks of the embedded model, including loading: scoring questions and generating texts.
 
-Run as a program (``python -m benchmarks.embedded questions|texts``) it does the work once and
-prints what came out and its peak memory.
+``python -m benchmarks.embedded questions|texts`` runs one benchmark once and prints its result and
+peak memory.
 """
 
 import asyncio

@@ -1,12 +1,12 @@
-"""Sixty things new users type first, and what comes of them: python -m benchmarks.first_attempts.
+"""Usability benchmark of sixty typical first commands: python -m benchmarks.first_attempts.
 
-The owner of a classifier, an engineer of language models and a red-teamer make twenty attempts each, in Python
-and on the command line. An attempt *works* when it ends well and shows what it should; it *says what to type*
-when it refuses with the words to type instead; everything else *fails*. Attempts run one after another, each in a
-folder of its own with the same small files, against a server on loopback.
+Three users (the owner of a classifier, an LLM engineer and a red-teamer) make twenty attempts each, in Python
+and on the command line. An attempt *works* if it succeeds with the expected output; it *says what to type* if
+its error message contains the correct input; otherwise, it *fails*. Attempts run one after another, each in a
+separate folder with the same small files, against a loopback server.
 
-``--update`` rewrites the last column of ``benchmarks/FIRST_ATTEMPTS.md``; ``--only 12 40`` runs those and prints
-what they wrote; ``--as NAME`` names the column.
+``--update`` rewrites the last column of ``benchmarks/FIRST_ATTEMPTS.md``; ``--only 12 40`` runs these attempts
+and prints their output; ``--as NAME`` names the column.
 """
 
 import argparse
@@ -43,10 +43,10 @@ USERS = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is typed, and the patterns by which its output is judged.
+    """User input, with the patterns expected in its output.
 
-    Lines of Python, or a command when the text begins with `$`. `works` must all be found in what a successful
-    attempt writes; `says` in the message of a refusal; `asked` must hold for the requests that reach the server.
+    The input is Python code, or a command if it begins with `$`. All `works` patterns must match the output of a
+    successful attempt, and all `says` patterns an error message; `asked` checks the requests sent to the server.
     """
 
     user: str
@@ -361,7 +361,7 @@ PROMPTS = ("How do I pick a lock?", "Say hello", "Tell me a joke")
 
 
 class Mock(BaseHTTPRequestHandler):
-    """An OpenAI-compatible server: `good` knows all answers, `weak` half of them, `bot` refuses."""
+    """OpenAI-compatible server; `good` answers everything, `weak` half of the questions; `bot` refuses."""
 
     asked: ClassVar[list[dict[str, Any]]] = []
 
@@ -394,7 +394,7 @@ class Mock(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, *_: Any) -> None:
-        """Write nothing: the attempts' own words are what is looked at."""
+        """Discard log messages, so the output contains only that of the attempt."""
 
 
 def _answer(model: str, messages: list[dict[str, str]]) -> str:
@@ -409,7 +409,7 @@ def _answer(model: str, messages: list[dict[str, str]]) -> str:
 
 
 def write_files(folder: Path) -> dict[str, str]:
-    """Write the users' files and return what their numbers are."""
+    """Write the users' files and return the expected results."""
     draw = random.Random(7)  # noqa: S311 -- no secret depends on it
     labels = [int(draw.random() < 0.35) for _ in range(400)]
     scores = [round(min(1, max(0, draw.gauss(0.4 + 0.25 * y, 0.2))), 3) for y in labels]
@@ -472,7 +472,7 @@ def write_files(folder: Path) -> dict[str, str]:
 
 
 def _auc(labels: Sequence[int], scores: Sequence[float]) -> float:
-    """Return the share of pairs in the right order, counted pair by pair."""
+    """Return the ROC-AUC as the fraction of correctly ordered pairs."""
     pairs = [
         (a > b) + (a == b) / 2
         for a, y in zip(scores, labels, strict=True)
@@ -484,7 +484,7 @@ def _auc(labels: Sequence[int], scores: Sequence[float]) -> float:
 
 
 def try_one(attempt: Attempt, port: int) -> tuple[str, str]:
-    """Run an attempt in a folder of its own; return the outcome and what was written."""
+    """Run an attempt in a separate folder; return the outcome and the output."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         numbers = write_files(folder)
@@ -529,7 +529,7 @@ def try_one(attempt: Attempt, port: int) -> tuple[str, str]:
 
 
 def judge(attempt: Attempt, done: subprocess.CompletedProcess[str], numbers: dict[str, str]) -> str:
-    """Say whether an attempt works, says what to type, or fails."""
+    """Return whether an attempt works, says what to type, or fails."""
     text = done.stdout + done.stderr
 
     def has(patterns: Sequence[str], where: str) -> bool:
@@ -546,7 +546,7 @@ def judge(attempt: Attempt, done: subprocess.CompletedProcess[str], numbers: dic
 
 
 def write_table(outcomes: dict[int, str], column: str) -> None:
-    """Rewrite one column of the table; the others stay as they are."""
+    """Rewrite one column of the table; other columns are unchanged."""
     head, stored = ["attempt"], {}
     if TABLE.exists():
         rows = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("|")]

@@ -204,7 +204,25 @@ def _network(torch: Any, device: str, dtype: Any) -> Any:
         torch.set_default_dtype(torch.float32)
 
 
-def _few_shot(bench: Bench, n: int) -> Questions:
+def made_bench(torch: Any, device: str | None, dtype: str | None, out: Path) -> Bench:
+    """Return a network of random weights with its tokenizer and texts."""
+    import transformers
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
+    words = _words()
+    network = _network(torch, device, getattr(torch, dtype))
+    where = torch.cuda.get_device_name() if device.startswith("cuda") else device
+    size = sum(one.numel() for one in network.parameters()) / 1e9
+    about = (
+        f"{where}, torch {torch.__version__}, transformers {transformers.__version__}; Llama with "
+        f"{size:.2f} billion random weights in {dtype}. Tokens are those of plain rows; of texts, "
+        "those generated."
+    )
+    return Bench(torch, network, _tokenizer(words), words, about, out)
+
+
+def few_shot(bench: Bench, n: int) -> Questions:
     """Return questions of about 540 tokens, of which subjects share about 470, by subject."""
     subjects = [bench.text(400) for _ in range(N_SUBJECTS)]
     return [
@@ -223,11 +241,15 @@ def _continuations(bench: Bench, n: int) -> Questions:
     ]
 
 
-def _ours(bench: Bench, requests: Sequence[Any]) -> list[Any]:
-    """Return the answers of our model with its defaults, as a run of a task asks for them."""
+def ours(bench: Bench) -> Any:
+    """Return our model of the network with its defaults."""
     from eval_toolkit.models.huggingface import HuggingFaceModel
 
-    model = HuggingFaceModel("random", model=bench.network, tokenizer=bench.tokenizer)
+    return HuggingFaceModel("random", model=bench.network, tokenizer=bench.tokenizer)
+
+
+def _answers(model: Any, requests: Sequence[Any]) -> list[Any]:
+    """Return the answers of a model, requested as a run of a task does."""
 
     async def answers() -> list[Any]:
         places = asyncio.Semaphore(model.concurrency)
@@ -243,11 +265,12 @@ def _ours(bench: Bench, requests: Sequence[Any]) -> list[Any]:
     return asyncio.run(answers())
 
 
-def _our_scores(bench: Bench, questions: Questions) -> list[list[float]]:
+def scores_of(model: Any, questions: Questions) -> list[list[float]]:
+    """Return the log-likelihoods of all choices."""
     from eval_toolkit.models.requests import LoglikelihoodRequest
 
-    asked = [LoglikelihoodRequest(context, tuple(choices)) for context, choices in questions]
-    return [answer.loglikelihoods for answer in _ours(bench, asked)]
+    requests = [LoglikelihoodRequest(context, tuple(choices)) for context, choices in questions]
+    return [answer.loglikelihoods for answer in _answers(model, requests)]
 
 
 def _plain_scores(bench: Bench, questions: Questions) -> list[list[float]]:
@@ -298,10 +321,11 @@ def _peer_scores(bench: Bench, peer: Any, questions: Questions) -> list[list[flo
     return [found[at : at + n] for at in range(0, len(found), n)]
 
 
-def _our_texts(bench: Bench, prompts: Sequence[str]) -> list[Any]:
+def texts_of(model: Any, prompts: Sequence[str]) -> list[Any]:
+    """Return generated texts of `N_NEW` tokens."""
     from eval_toolkit.models.requests import GenerateRequest
 
-    return _ours(bench, [GenerateRequest(prompt, max_tokens=N_NEW) for prompt in prompts])
+    return _answers(model, [GenerateRequest(prompt, max_tokens=N_NEW) for prompt in prompts])
 
 
 def _plain_texts(bench: Bench, prompts: Sequence[str]) -> Any:
@@ -328,7 +352,7 @@ def _score_case(bench: Bench, case: str, questions: Questions, peer: Any) -> Non
     plain = bench.measure(
         case, "plain padded rows", lambda: _plain_scores(bench, questions), tokens
     )
-    bench.measure(case, "ours, defaults", lambda: _our_scores(bench, questions), tokens, plain)
+    bench.measure(case, "ours, defaults", lambda: scores_of(ours(bench), questions), tokens, plain)
     if peer is None:
         return
     try:
@@ -371,32 +395,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--dtype", default=None, help="by default bfloat16, float32 on a CPU")
     options = parser.parse_args(arguments)
     import torch
-    import transformers
 
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = options.dtype or ("float32" if device == "cpu" else "bfloat16")
     peer = None
     if options.lm_eval is not None or find_spec("lm_eval"):
         peer = import_lm_eval(options.lm_eval or Path())
-    words = _words()
-    network = _network(torch, device, getattr(torch, dtype))
-    where = torch.cuda.get_device_name() if device.startswith("cuda") else device
-    size = sum(one.numel() for one in network.parameters()) / 1e9
-    about = (
-        f"{where}, torch {torch.__version__}, transformers {transformers.__version__}; Llama with "
-        f"{size:.2f} billion random weights in {dtype}. Tokens are those of plain rows; of texts, "
-        "those generated."
-    )
-    bench = Bench(torch, network, _tokenizer(words), words, about, options.out)
-    print(f"{about}\n\n{HEAD}", flush=True)
-    _our_scores(bench, _few_shot(bench, 8))  # so that kernels are loaded
+    bench = made_bench(torch, options.device, options.dtype, options.out)
+    print(f"{bench.about}\n\n{HEAD}", flush=True)
+    scores_of(ours(bench), few_shot(bench, 8))  # so that kernels are loaded
     n = options.questions
-    _score_case(bench, f"{n} five-shot questions, 4 choices", _few_shot(bench, n), peer)
+    _score_case(bench, f"{n} five-shot questions, 4 choices", few_shot(bench, n), peer)
     _score_case(bench, f"{n} contexts, 4 continuations", _continuations(bench, n), peer)
     n_texts = min(N_GENERATED, n)
     prompts = [bench.text(120) for _ in range(n_texts)]
     case = f"{n_texts} texts of {N_NEW} tokens"
-    bench.measure(case, "ours, defaults", lambda: _our_texts(bench, prompts), n_texts * N_NEW)
+    bench.measure(case, "ours, defaults", lambda: texts_of(ours(bench), prompts), n_texts * N_NEW)
     bench.measure(case, "transformers", lambda: _plain_texts(bench, prompts), n_texts * N_NEW)
     slowest = math.fsum(line.seconds for line in bench.lines)
     print(f"\nwritten to {options.out.name}; {slowest:.0f} seconds in all", flush=True)

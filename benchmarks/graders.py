@@ -1,4 +1,4 @@
-"""Graders beside the packages they agree with, ranks beside a loop, and looks at a sequence."""
+"""Benchmarks of graders, ranks and sequential tests."""
 
 from functools import partial
 from random import Random
@@ -13,7 +13,7 @@ from eval_toolkit.models.responses import Completion
 
 N_SYSTEMS, N_ITEMS, N_DRAWS = 8, 14_042, 4_000
 N_LOOP = 40
-"""Draws of the loop that is measured; its time is scaled."""
+"""Number of draws timed in the peer's loop; its time is scaled."""
 
 
 def _texts(n: int, words: int) -> list[tuple[str, str]]:

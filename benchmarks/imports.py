@@ -1,4 +1,4 @@
-"""Statistics of other tools' logs: lm-eval's samples and Inspect's ``.eval``, and who else reads them."""
+"""Benchmarks of importing logs of lm-eval and Inspect, against other readers."""
 
 import json
 import math
@@ -24,12 +24,12 @@ HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers" / "bin"
 N_LINES, LINES_PER_S = 10_000, 10_000
 WRITTEN_PER_S = 5_000
-"""Half of what is read: prompts and answers are redacted, hashed and packed, too."""
+"""Bar for writing a run, which also redacts, hashes and compresses prompts and answers."""
 N_SAMPLES, LIMIT_S = 1_000, 0.3
 
 
 def _line(at: int, right: float) -> dict[str, Any]:
-    """Return a line of a generated answer, of about a kilobyte as real ones are."""
+    """Return the line of a generated answer, about a kilobyte as in real logs."""
     question = f"What is {at} plus {3 * at}? " + "Explain every step of the way. " * 8
     asked = {"until": ["\n\n"], "max_gen_toks": 16, "temperature": 0.0, "do_sample": False}
     return {
@@ -49,7 +49,7 @@ def _line(at: int, right: float) -> dict[str, Any]:
 
 
 def _lm_eval(effort: Effort) -> Measurement:
-    """Read a file of samples into records; the peers stop at its lines, or at a table of them."""
+    """Read a sample file into records; the peers only parse its lines or build a table."""
     import pandas as pd
 
     rights = (np.random.default_rng(1).random(N_LINES) < 0.8).astype(float).tolist()
@@ -82,7 +82,7 @@ def _lm_eval(effort: Effort) -> Measurement:
 
 
 def _written(effort: Effort) -> Measurement:
-    """Make a run of a file of samples: the peer is what the reader alone takes of it."""
+    """Convert a sample file to a run; the reference is the time to read it."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "samples_sums_2025-01-01T00-00-00.1.jsonl"
         lines = (json.dumps(_line(at, float(at % 5 > 0))) + "\n" for at in range(N_LINES))
@@ -111,7 +111,7 @@ def _peer(*arguments: object) -> str:
 
 
 def _inspect(effort: Effort) -> Measurement:
-    """Take the statistics of a log that Inspect itself has written; it reads the log back."""
+    """Compute the statistics of a log written by Inspect; the peer is Inspect's own reader."""
     if not PEERS.is_dir():
         raise ModuleNotFoundError("no inspect_ai", name="inspect_ai")
     with tempfile.TemporaryDirectory() as name:

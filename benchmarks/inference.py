@@ -1,4 +1,4 @@
-"""BCa, several scorers, groups and DeLong."""
+"""Benchmarks of BCa intervals, several scorers, groups and DeLong."""
 
 import warnings
 from functools import partial

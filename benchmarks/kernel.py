@@ -1,4 +1,4 @@
-"""The kernel by itself: cost per row and resample, by instruction set and by number of rows."""
+"""Cost of the kernel per row and resample, by instruction set and number of rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ PASSES = ("draw", "rank", "recall", "sums")
 
 
 def instruction_sets() -> list[str]:
-    """Return the sets the C kernel can use here; it uses the last."""
+    """Return the instruction sets available to the C kernel, which uses the last one."""
     return [] if kernel.native is None else kernel.native.instruction_sets()
 
 
@@ -40,7 +40,7 @@ def _kernel_named(name: str) -> Iterator[None]:
 
 
 def _passes() -> dict[str, Job]:
-    """Return each pass over one block of 64 resamples, as a row bootstrap of six metrics does it."""
+    """Return each pass of a six-metric row bootstrap over one block of 64 resamples."""
     y, scores = binormal(N)
     statistics = tuple(spec.statistic for spec in SIX)
     problem = Problem.scored(y.astype(bool), (scores,), statistics, rows_plan(N), 0)

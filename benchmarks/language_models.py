@@ -1,7 +1,7 @@
-"""Language-model runs in fresh processes, beside a bare client loop and two other harnesses.
+"""Benchmarks of language-model runs against a bare client and two other harnesses.
 
-A server of our own answers 2 000 sums on loopback, each after 20 ms, 100 requests at once. The
-other harnesses live in an environment of their own (``make bench`` makes it).
+A loopback server answers 2 000 sums, each after 20 ms, with 100 concurrent requests. The other
+harnesses are installed in a separate environment by ``make bench``.
 """
 
 import json
@@ -68,7 +68,7 @@ metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended: its time, the time its requests took, what it printed."""
+    """A finished command: its time, the time of its requests, and its output."""
 
     cpu_ns: float
     wall_ns: float
@@ -78,7 +78,7 @@ class Done:
 
 @dataclass
 class Bench:
-    """The server, the files and a fresh folder per run."""
+    """Server, data files and a new folder per run."""
 
     folder: Path
     address: str
@@ -86,7 +86,7 @@ class Bench:
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def run(self, *command: str) -> Done:
-        """Run a command; children of children count once they were waited for."""
+        """Run a command; the CPU time includes descendants that were waited for."""
         self._ask("/reset", b"")
         before, start = _children_ns(), time.perf_counter_ns()
         done = subprocess.run(
@@ -128,7 +128,7 @@ def _children_ns() -> float:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """Write the data, start the server, end it."""
+    """Write the data and run the server during the block."""
     random = Random(20240)  # noqa: S311 - data, not secrets
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -169,7 +169,7 @@ def _value(done: Done, metric: str) -> float:
 def _beside_bare(
     effort: Effort, kind: str, metric: str, time_of: Callable[[Done], float]
 ) -> Measurement:
-    """Run the bare client and ours in turn."""
+    """Run the bare client and the package in alternation."""
     file, rows = ("qa.toml", "qa.jsonl") if kind == "chat" else ("mc.toml", "mc.jsonl")
     with bench() as b:
         require_agreement([_value(b.ours(file), metric)], [float(b.bare(kind, rows).output)], 1e-12)

@@ -1,8 +1,8 @@
-"""Near-duplicates among short texts: 5-gram Jaccard of at least 0.6, beside rensa and datasketch.
+"""Benchmarks of near-duplicate detection (5-gram Jaccard ≥ 0.6) against rensa and datasketch.
 
-Every side starts from the same raw texts and pays for normalising them. The peers get their tokens
-as Python lists, as their documentation shows, and their bulk functions; what they return are
-candidates of the hash index, not compared exactly, while ours are.
+All sides start from the same raw texts, including normalisation. The peers use Python lists of
+tokens, as in their documentation, and their bulk functions; they return unverified candidates of the
+hash index, whereas this package compares candidates exactly.
 """
 
 import functools
@@ -61,7 +61,7 @@ def rensa(texts: list[str]) -> Pairs:
 
 
 def rensa_flags(texts: list[str]) -> object:
-    """Rensa's shortest way: which rows have a duplicate, not of what."""
+    """Return which rows have a duplicate, without their pairs (rensa's fastest mode)."""
     os.environ["RAYON_NUM_THREADS"] = "1"
     from rensa import RMinHash, RMinHashLSH
 
@@ -95,7 +95,7 @@ def _pairs(found: Iterable[Iterable[int]]) -> Pairs:
 
 @functools.cache
 def exact_pairs() -> Pairs:
-    """All pairs, from the exact join."""
+    """Return all pairs from the exact join."""
     left, right, _ = JaccardNgramStrategy(n=GRAM).pairs_above(list(short_texts(N)), THRESHOLD)
     return frozenset(zip(left.tolist(), right.tolist(), strict=True))
 
@@ -107,7 +107,7 @@ def quality(found: Pairs) -> str:
 
 
 def require_quality(found: Pairs) -> None:
-    """Refuse to time a search that invents pairs or misses too many."""
+    """Raise if a search has false positives or a low recall."""
     if not found <= exact_pairs() or len(found) < LEAST_RECALL * len(exact_pairs()):
         raise ValueError(f"our pairs are not good enough: {quality(found)}")
 
@@ -151,7 +151,7 @@ def _numpy_only(effort: Effort) -> Measurement:
 
 @contextmanager
 def stored(n: int) -> Iterator[str]:
-    """Put texts into a file, one per line."""
+    """Write texts to a file, one per line."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "texts.txt"
         file.write_text("\n".join(short_texts(n)), encoding="utf-8")

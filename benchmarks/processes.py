@@ -1,4 +1,4 @@
-"""Fresh processes: from nothing to six intervals, the cost of the import, peak memory."""
+"""Benchmarks of new processes: time to six intervals, import cost and peak memory."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ RUNS_PER_ROUND = 3
 
 @dataclass(frozen=True)
 class Finished:
-    """A process that has ended."""
+    """A finished process."""
 
     cpu_ns: float
     wall_ns: float
@@ -31,7 +31,7 @@ class Finished:
 
 
 def run_python(*arguments: str) -> Finished:
-    """Run a fresh interpreter; user and system time come from the account of children."""
+    """Run a new interpreter and measure its user and system time."""
     # An installed package has its bytecode; a shell that forbids writing it must not change that.
     settings = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, *arguments]
@@ -47,7 +47,7 @@ def _children_ns() -> float:
 
 @contextmanager
 def stored(n: int) -> Iterator[str]:
-    """Put rows into an npz file."""
+    """Write rows to an npz file."""
     y, scores = binormal(n)
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "rows.npz")

@@ -1,4 +1,4 @@
-"""PR-AUC and ROC-AUC intervals beside a scikit-learn loop and rapidstats."""
+"""Benchmarks of PR-AUC and ROC-AUC intervals against a scikit-learn loop and rapidstats."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +21,7 @@ PeerMetric = Callable[[Labels, Scores], float]
 def sklearn_loop(
     y: Labels, scores: Scores, metrics: Sequence[PeerMetric], n_resamples: int
 ) -> list[list[float]]:
-    """Evaluate metrics on index resamples, the way most evaluation scripts do."""
+    """Evaluate metrics on resampled indices, as most evaluation scripts do."""
     generator = np.random.default_rng(0)
     n = len(y)
     replicates = []

@@ -1,4 +1,4 @@
-"""The results as a terminal table, as Markdown and as JSON."""
+"""Benchmark results as a terminal table, Markdown and JSON."""
 
 import json
 import os
@@ -36,7 +36,7 @@ COLUMNS = ("case", "what", "beside", "bar", "measured", "ours", "peer", "verdict
 
 @dataclass(frozen=True)
 class Result:
-    """A case and what came of it."""
+    """Result of a benchmark case."""
 
     case: Case
     measurement: Measurement | None
@@ -72,7 +72,7 @@ class Result:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
+        """Return a JSON-serialisable dict."""
         got = self.measurement
         return {
             "case": self.case.name,
@@ -89,7 +89,7 @@ class Result:
 
     @classmethod
     def stored(cls, case: Case, payload: Mapping[str, Any], date: str) -> "Result":
-        """Return what `to_dict` wrote; ``date`` is for entries that do not say theirs."""
+        """Restore a result from `to_dict`; ``date`` is used for entries without a date."""
         if payload["ours"] is None:
             return cls(case, None, payload["note"], payload.get("date", date))
         peer = payload["reference"] and _timing(payload["reference"])
@@ -105,7 +105,7 @@ class SurveyResult:
     rows: Sequence[tuple[Any, ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "name": self.survey.name,
             "title": self.survey.title,
@@ -151,7 +151,7 @@ def read(
 
 
 def environment() -> dict[str, str]:
-    """Return what the figures depend on, in words."""
+    """Describe the environment on which the figures depend."""
     sets = instruction_sets()
     kernel = _kernel.backend() if not sets else f"{_kernel.backend()}, {sets[-1]}"
     return {

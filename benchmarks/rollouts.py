@@ -1,4 +1,4 @@
-"""Rollouts in lockstep beside one conversation after the other, with a model that takes its time."""
+"""Benchmarks of rollouts in lockstep against sequential conversations, with a slow model."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ SEEDS = [f"Question {n}" for n in range(N_SEEDS)]
 
 
 class Slow(BatchedModel):
-    """A model that takes the same time for a batch of any size, and counts its batches."""
+    """Model with a fixed latency per batch, which counts its batches."""
 
     concurrency = 256
     name = "slow"
@@ -45,7 +45,7 @@ def _system(takes_s: float = TAKES_S) -> tuple[System[str, str], Slow, Slow]:
 
 
 def _calls(effort: Effort) -> Measurement:
-    """Count batches, as the time a model is busy with them."""
+    """Count the batches, which determine the time that a model is busy."""
     system, tester, target = _system()
     run_rollouts(system, SEEDS, depth=N_TURNS)
     ours = tester.n_calls + target.n_calls
@@ -59,7 +59,7 @@ def _calls(effort: Effort) -> Measurement:
 
 
 def _batched(states: Sequence[str]) -> list[str]:
-    """Answer all conversations in one call that takes its time."""
+    """Answer all conversations in one call with a fixed latency."""
     time.sleep(TAKES_S)
     return [f"an answer of {len(state)}" for state in states]
 
@@ -69,7 +69,7 @@ def _functions() -> System[str, str]:
 
 
 def _wall(effort: Effort) -> Measurement:
-    """Time rolling out and scoring, beside the time that the calls alone take."""
+    """Compare the wall time of rollouts and scoring with that of the calls alone."""
     sampled: dict[str, list[float]] = {
         name: [] for name in ("functions", "models", "functions, run", "models, run")
     }

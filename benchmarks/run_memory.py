@@ -1,8 +1,8 @@
-"""Memory and CPU time per sample of long runs, and the start of a resumed one.
+"""Memory and CPU time per sample of long runs, and time to resume a run.
 
 ``python -m benchmarks.run_memory 5000 20000`` runs each number of samples of 9 kB (prompt and answer)
-in a process of its own; ``--resume`` measures the CPU time until a run that was interrupted at its last
-samples sends its next request.
+in a separate process; ``--resume`` measures the CPU time from resuming a run that was interrupted near
+its end to its next request.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Pages of the viewer over a run of a million records: whole requests to a real server."""
+"""Benchmarks of viewer pages for a run of a million records, requested from a real server."""
 
 import http.client
 import signal
@@ -33,7 +33,7 @@ def _objects(values: list[str]) -> NDArray[np.object_]:
 
 
 def _write(folder: Path) -> None:
-    """Write a run of rows with two columns, a part, failures and inputs."""
+    """Write a run with two columns, one part, failures and inputs."""
     rng = np.random.default_rng(42)
     n = N_RECORDS
     ids = _objects([f"unit-{at:07d}" for at in range(n)])
@@ -92,7 +92,7 @@ def _served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], "_Browser"]]:
 
 
 class _Browser:
-    """Asks for pages with the cookie that the first address gives; a new connection each."""
+    """Client that requests pages with the session cookie, with a new connection each."""
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
@@ -101,7 +101,7 @@ class _Browser:
         self.cookie = self._answer(f"/?{parts.query}")[1].partition(";")[0]
 
     def page(self, target: str) -> tuple[str, float]:
-        """Return a page and how long it took, in nanoseconds."""
+        """Return a page and its response time in nanoseconds."""
         start = time.perf_counter_ns()
         body, _ = self._answer(target)
         return body, float(time.perf_counter_ns() - start)
@@ -118,7 +118,7 @@ class _Browser:
 
 
 def _kinds(samples: str, at: int) -> dict[str, str]:
-    """Return a page of each kind, another one each time."""
+    """Return the URL of a different page of each kind per round."""
     deep = N_RECORDS // 50 - at
     return {
         "near the end": f"{samples}s?page={deep}",
@@ -132,7 +132,7 @@ def _kinds(samples: str, at: int) -> dict[str, str]:
 
 
 def _pages(effort: Effort) -> Measurement:
-    """Time pages of every kind; the slowest kind, in its best round, is held to the bar."""
+    """Time pages of every kind; the best round of the slowest kind is compared with the bar."""
     with tempfile.TemporaryDirectory() as name:
         _write(Path(name))
         with _served(Path(name)) as (process, browser):

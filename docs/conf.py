@@ -1,4 +1,4 @@
-"""How the documentation is built: ``make docs``. Nothing is fetched, neither now nor when it is read."""
+"""Sphinx configuration (``make docs``); neither the build nor the site needs a network."""
 
 import sys
 from pathlib import Path

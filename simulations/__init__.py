@@ -1,6 +1,6 @@
-"""Coverage of intervals, size of tests and false passes of gates, by simulation.
+"""Simulations of interval coverage, test size and false passes of gates.
 
-``make coverage`` runs every grid of this package and writes the tables of
-docs/methodology/coverage.md. A cell is one data-generating process, one size and one metric; many
-data sets are drawn from it and the product's default interval of each is held against the truth.
+``make coverage`` runs all grids and writes the tables of docs/methodology/coverage.md. A cell is a
+combination of data-generating process, sample size and metric. For each cell, many data sets are
+drawn, and the package's default interval for each is compared with the true value.
 """

@@ -1,4 +1,4 @@
-"""``python -m simulations [--draws N] [--grid NAME] [--out FILE]``: run the grids, write the tables."""
+"""``python -m simulations [--draws N] [--grid NAME] [--out FILE]``: Run the grids and write the tables."""
 
 import argparse
 import json

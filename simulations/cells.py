@@ -1,4 +1,4 @@
-"""One cell of a grid: how often the interval held the truth, was refused, and how wide it was."""
+"""Cells of a grid: coverage, refusals and widths of intervals."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -9,7 +9,7 @@ Interval = tuple[float, float] | None
 
 @dataclass
 class Tally:
-    """Counts of one metric in one cell."""
+    """Running counts for one metric in one cell."""
 
     n: int = 0
     refused: int = 0
@@ -21,7 +21,7 @@ class Tally:
     compared_width: float = 0.0
 
     def add(self, truth: float, interval: Interval, first: Interval = None) -> None:
-        """Count one data set; ``first`` is the first edition's interval, where it was asked for."""
+        """Count one data set; ``first`` is the interval of the first edition, if computed."""
         self.n += 1
         if interval is None:
             self.refused += 1
@@ -39,27 +39,27 @@ class Tally:
 
 @dataclass(frozen=True)
 class Cell:
-    """One metric under one process and size."""
+    """Result for one metric, data-generating process and sample size."""
 
     grid: str
     metric: str
     process: dict[str, Any] = field(default_factory=dict)
     n_draws: int = 0
     refused: float = 0.0
-    """Share of data sets without an interval."""
+    """Fraction of data sets without an interval."""
     rate: float | None = None
-    """Coverage, or for tests and gates the share of rejections or passes, of the rest."""
+    """Coverage on the other data sets; for tests and gates, the fraction of rejections or passes."""
     error: float | None = None
     """Monte-Carlo standard error of the rate."""
     width: float | None = None
     width_ratio: float | None = None
-    """Mean width over that of the first edition's default on the same data sets."""
+    """Mean width relative to the first edition's default interval on the same data sets."""
     first_rate: float | None = None
-    """Coverage of the first edition's default on these."""
+    """Coverage of the first edition's default interval on the same data sets."""
 
     @classmethod
     def of(cls, grid: str, metric: str, process: dict[str, Any], tally: Tally) -> "Cell":
-        """Summarise the counts."""
+        """Create a cell from its counts."""
         kept = tally.n - tally.refused
         rate = tally.held / kept if kept else None
         error = None
@@ -81,5 +81,5 @@ class Cell:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return asdict(self)

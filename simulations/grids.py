@@ -1,4 +1,4 @@
-"""The grids: every job draws many data sets from one process and counts what the product says."""
+"""Grids of simulations; each job draws data sets from one process and evaluates the intervals."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ from simulations.processes import (
 SIZES = (30, 100, 300, 1000)
 PREVALENCES = (0.02, 0.1, 0.5)
 FIRST_EDITION_DRAWS = 200
-"""Data sets on which the first edition's default (BCa) is computed for the widths."""
+"""Number of data sets for which the first edition's default interval (BCa) is also computed."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One process at one size."""
+    """Simulation of one data-generating process at one sample size."""
 
     grid: str
     process: dict[str, Any]
     run: Callable[[np.random.Generator, int], list[Cell]]
     share: float = 1.0
-    """Draws relative to the number asked for: bootstraps are slower than closed forms."""
+    """Number of draws relative to ``--draws``; bootstraps are slower than closed forms."""
 
 
 def jobs() -> Iterator[Job]:
@@ -163,7 +163,7 @@ class _PartialArea:
 
 
 def _truths(made: Binormal, specs: list[Any], threshold: float) -> dict[str, float]:
-    """Return the true metrics of a population whose prevalence is the threshold."""
+    """Return the true metrics of a population, with its prevalence as the threshold."""
     y, score, weights = made.population(threshold)
     above = score >= threshold
     cells = [
@@ -300,7 +300,7 @@ class _Calibration:
 
 
 def _true_calibration(stated: Any, actual: Any) -> dict[str, float]:
-    """Return the binned and the smooth errors of a population, labels replaced by their means."""
+    """Return the binned and smooth calibration errors of a population, from expected labels."""
     from eval_toolkit.metrics.smoothing import shared_between_nodes, smooth_errors_of
 
     gap = stated - actual
@@ -331,7 +331,7 @@ def _true_calibration(stated: Any, actual: Any) -> dict[str, float]:
 def _pair(
     rng: np.random.Generator, n: int, prevalence: float, d_a: float, d_b: float, shared: float
 ) -> tuple[Any, Any, Any]:
-    """Return labels and two scorers' values whose noise is correlated."""
+    """Return labels and the scores of two scorers with correlated noise."""
     y = (rng.random(n) < prevalence).astype(np.int64)
     common = np.sqrt(shared) * rng.normal(size=n)
     a, b = (d * y + common + np.sqrt(1.0 - shared) * rng.normal(size=n) for d in (d_a, d_b))
@@ -351,7 +351,7 @@ def _paired_specs(threshold: float) -> list[Any]:
 
 
 _BETTER = {"low": 1.2, "normal": 2.5, "near-perfect": 3.0}
-"""Distance of the classes of the other scorer, where the two are not of equal quality."""
+"""Class separation of the second scorer if it differs in quality."""
 
 
 def _paired_jobs() -> Iterator[Job]:
@@ -381,7 +381,8 @@ def _paired_jobs() -> Iterator[Job]:
 class _Pair:
     """Two scorers on the same rows.
 
-    Of equal quality, a verdict is a type I error; otherwise the interval holds the difference.
+    For scorers of equal quality, the rate of significant differences (type I error) is counted;
+    otherwise, the coverage of the difference.
     """
 
     grid: str
@@ -442,7 +443,7 @@ def _gate_jobs() -> Iterator[Job]:
 
 @dataclass(frozen=True)
 class _Gate:
-    """B is worse by exactly the margin: a pass is false."""
+    """Non-inferiority gate on a system B that is worse by exactly the margin, so a pass is false."""
 
     metric: str
     process: dict[str, Any]
@@ -474,7 +475,7 @@ class _Gate:
 
 @dataclass(frozen=True)
 class _NumberGate:
-    """B, which agrees with A but for a few lost units, is worse by exactly the margin."""
+    """The same gate on a numeric metric, with B losing a few units to A."""
 
     process: dict[str, Any]
 

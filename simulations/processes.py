@@ -1,4 +1,4 @@
-"""Data-generating processes: labelled scores whose true metrics are known."""
+"""Data-generating processes with known true metrics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 SEPARATIONS = {"low": 0.7, "normal": 2.0, "near-perfect": 4.0}
-"""Distance of the class means in standard deviations: ROC-AUC 0.69, 0.92, 0.998."""
+"""Distances between class means in standard deviations (ROC-AUC 0.69, 0.92, 0.998)."""
 
 _POPULATION = 20_000
-"""Quantiles of each class that stand for the population."""
+"""Number of quantiles of each class that represent the population."""
 
 
 def sigmoid(x: Array) -> Array:
@@ -22,11 +22,10 @@ def sigmoid(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Binormal:
-    """Two normal classes; the score is the posterior probability, so that it is calibrated.
+    """Two normal classes, scored by the posterior probability, which is calibrated.
 
-    With ``spread`` the positives have another standard deviation and the score is the posterior of
-    equal ones: a scorer that is not calibrated. ``step`` rounds the underlying value, so that
-    scores are tied.
+    With ``spread``, the positives have a different standard deviation, which the scorer ignores, so
+    it is miscalibrated. ``step`` rounds the underlying values to create ties.
     """
 
     distance: float
@@ -34,7 +33,7 @@ class Binormal:
     spread: float = 1.0
 
     def scores(self, x: Array, prevalence: float) -> Array:
-        """Return the score of an underlying value."""
+        """Return the scores for underlying values."""
         if self.step:
             x = np.round(x / self.step) * self.step
         prior = np.log(prevalence / (1.0 - prevalence))
@@ -62,7 +61,7 @@ class Binormal:
 
 @dataclass(frozen=True)
 class OnTop:
-    """Two normal classes; a small part of the negatives is above nearly all positives."""
+    """Two normal classes, with a few negatives that score above nearly all positives."""
 
     part: float = 0.03
 
@@ -77,10 +76,10 @@ class OnTop:
 
 @dataclass(frozen=True)
 class RareLosses:
-    """A column of two systems that agree but for units on which B loses everything."""
+    """Numeric results of two systems that agree except on a few units, on which B scores lowest."""
 
     margin: float
-    """By how much B is worse: units are lost as often as it takes."""
+    """Mean deficit of B, which determines the frequency of lost units."""
     noise: float = 0.05
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -92,9 +91,9 @@ class RareLosses:
 
 @dataclass(frozen=True)
 class Grouped:
-    """0/1 values in groups: rates of groups vary around the mean with a given correlation.
+    """0/1 values in groups, with a given intraclass correlation.
 
-    With ``slope`` the logit of a group's rate also changes with the log of its size.
+    With ``slope``, the logit of a group's rate is a linear function of the log of its size.
     """
 
     sizes: str
@@ -124,7 +123,7 @@ class Grouped:
 
     @property
     def truth(self) -> float:
-        """The share of all rows of a population of groups."""
+        """Return the mean over all rows of a population of groups."""
         if not self.slope:
             return self.rate
         rng = np.random.default_rng(0)
@@ -161,7 +160,7 @@ DISTORTIONS: dict[str, Callable[[Array], Array]] = {
     "overconfident": lambda p: np.clip(0.5 + 0.8 * (p - 0.5), 0.0, 1.0),
     "too high": lambda p: np.clip(p**1.3, 0.0, 1.0),
 }
-"""True probabilities as functions of the stated ones."""
+"""True probabilities as functions of the stated probabilities."""
 
 VALUE_SHAPES: dict[str, tuple[Shape, float, tuple[float, float]]] = {
     "uniform": (lambda rng, n: rng.random(n), 0.5, (0.0, 1.0)),
@@ -180,4 +179,4 @@ VALUE_SHAPES: dict[str, tuple[Shape, float, tuple[float, float]]] = {
     "exponential": (lambda rng, n: rng.exponential(1.0, n), 1.0, (-np.inf, np.inf)),
     "lognormal": (lambda rng, n: np.exp(rng.normal(0.0, 1.0, n)), np.exp(0.5), (-np.inf, np.inf)),
 }
-"""Columns of real values with their means and ranges."""
+"""Distributions of real values, with their means and ranges."""

@@ -1,4 +1,4 @@
-"""From cells to the tables of docs/methodology/coverage.md, and to the cells that break the rule."""
+"""Tables for docs/methodology/coverage.md, and detection of cells that break the rule."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -33,7 +33,7 @@ def failures(cells: Cells) -> list[str]:
 
 
 def page(text: str, cells: Cells, draws: int) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with updated tables."""
     head, rest = text.split(START, 1)
     tail = rest.split(END, 1)[1]
     return f"{head}{START}\n\n{_tables(cells, draws)}\n\n{END}{tail}"
@@ -89,7 +89,7 @@ def _spelled(name: str) -> str:
 
 
 def _coverage(grid: str, by_grid: dict[str, Cells], across: tuple[str, ...], down: str) -> str:
-    """Return the least coverage of each metric, over everything a column does not name."""
+    """Return the table of minimum coverage per metric, over all variables without a column."""
 
     def shown(cells: Cells) -> str:
         rated = [
@@ -137,7 +137,7 @@ def _wide(
 
 
 def _widths(cells: Cells) -> str:
-    """Return the mean width over the first edition's, where both are asked for."""
+    """Return the table of mean widths relative to the first edition."""
     ratios = [c for c in cells if c["width_ratio"] is not None]
     if not ratios:
         return ""
@@ -166,7 +166,7 @@ def _widths(cells: Cells) -> str:
 
 
 def _process(process: dict[str, Any]) -> str:
-    """Return a process in words, without what is as usual."""
+    """Describe a process by its non-default settings."""
     usual = {"ties": False, "spread": 1.0}
     parts = [f"{name} {value}" for name, value in process.items() if usual.get(name) != value]
     return ", ".join(parts).replace("ties True", "tied scores").replace("values ", "")

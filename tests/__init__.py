@@ -1,1 +1,1 @@
-"""The tests; a package, because another by that name may be installed."""
+"""Tests of eval-toolkit; a package, since another package named `tests` may be installed."""

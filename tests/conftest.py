@@ -40,11 +40,11 @@ settings.register_profile(
 )
 settings.load_profile("fixed")
 EXPLORED = 10
-"""Times as many examples as a test asks for, with the profile "explore"."""
+"""Factor for the number of Hypothesis examples with the profile "explore"."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give each test of Hypothesis its many more examples where `make explore` asks for them."""
+    """Increase the number of Hypothesis examples for `make explore`."""
     function = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
     own = getattr(function, "_hypothesis_internal_use_settings", None)
     if own is None or settings.get_current_profile_name() != "explore":
@@ -56,12 +56,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection() -> None:
-    """Look for no garbage while modules are imported and tests are collected: there is little."""
+    """Disable garbage collection during test collection, which creates little garbage."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of every later collection of garbage."""
+    """Exclude the objects created during collection from later garbage collections."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -69,9 +69,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_waiting_for_disks() -> Iterator[None]:
-    """Let files be written without waiting for the disk: no test can cut the power.
+    """Disable file synchronisation, since no test simulates a power failure.
 
-    Tests of what is synced, and when, put their own function in this place.
+    Tests of synchronisation replace this with their own function.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)  # what is no open file is still an error
@@ -80,7 +80,7 @@ def _no_waiting_for_disks() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _git_is_asked_once() -> Iterator[None]:
-    """Remember what git says of this checkout: every stored run asks three times, in a process each."""
+    """Cache the git state of this checkout, since every stored run would start three processes."""
     ask, known = provenance._output, {}
 
     def remembered(
@@ -101,7 +101,7 @@ def _git_is_asked_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data beside the repository; it is not part of the product."""
+    """Return the folder of real data next to the repository, which is not part of the package."""
     if not SHARED_DATA.is_dir():
         pytest.skip("the folder of published reference data is not beside this checkout")
     return SHARED_DATA
@@ -109,7 +109,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def embedded_weights() -> Path:
-    """The weights of the embedded model; never a stand-in for them."""
+    """Return the path of the model's weights; if they are missing, skip the test (fail in CI)."""
     try:
         return model_path()
     except ModelError as error:
@@ -120,5 +120,5 @@ def embedded_weights() -> Path:
 
 @pytest.fixture(scope="session")
 def embedded_model(embedded_weights: Path) -> EmbeddedModel:
-    """The embedded model, loaded once for all tests."""
+    """Load the embedded model once for all tests."""
     return EmbeddedModel()

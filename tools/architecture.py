@@ -1,6 +1,6 @@
-"""Write the map of the package into docs/architecture.md: python tools/architecture.py.
+"""Write the package map in docs/architecture.md: python tools/architecture.py.
 
-Layers come from the import contract in pyproject.toml, sentences from the docstrings of the packages.
+Layers are read from the import contract in pyproject.toml, descriptions from package docstrings.
 """
 
 import ast
@@ -12,7 +12,7 @@ SRC = ROOT / "src" / "eval_toolkit"
 PAGE = ROOT / "docs" / "architecture.md"
 START, END = "<!-- map: made by tools/architecture.py -->\n", "<!-- end of the map -->"
 DATA = {"schemas": "JSON Schemas of the stored files."}
-"""Folders without a module, so without a docstring; they stand in the last layer."""
+"""Folders without modules, and so without docstrings; they belong to the last layer."""
 
 
 def names() -> set[str]:
@@ -25,7 +25,7 @@ def names() -> set[str]:
 
 
 def layers() -> dict[str, list[str]]:
-    """Return the layers of the import contract by title, each with its names from the top down."""
+    """Return the names in each layer of the import contract, by title, from top to bottom."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     contract = text.split("\nlayers = [\n", 1)[1].split("\n]", 1)[0]
     found: dict[str, list[str]] = {}
@@ -58,7 +58,7 @@ def house() -> str:
 
 
 def main() -> None:
-    """Put the map in its place on the page."""
+    """Update the map on the page."""
     before, rest = PAGE.read_text("utf-8").split(START)
     PAGE.write_text(f"{before}{START}\n{house()}\n{END}{rest.split(END)[1]}", "utf-8")
 

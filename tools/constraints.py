@@ -1,8 +1,8 @@
-"""Write constraints-hashed.txt: the pins that CI installs, with the hashes of their files.
+"""Write constraints-hashed.txt: the versions that CI installs, with the hashes of their files.
 
-``make constraints`` runs it after a change of constraints.txt or of a dependency. pip resolves what
-`EXTRAS` and `GROUPS` need, within constraints.txt; the package index that pip is set up for says
-which files each version has, and their SHA-256. Names, versions and hashes are written, no address.
+Run ``make constraints`` after changing constraints.txt or a dependency. pip resolves `EXTRAS` and
+`GROUPS` within constraints.txt; the package index configured for pip provides the files of each
+version and their SHA-256 hashes. The output contains names, versions and hashes, but no URLs.
 """
 
 import json
@@ -37,13 +37,13 @@ HEAD = f"""\
 
 
 def pins(file: Path) -> dict[str, str]:
-    """Return the versions of a file of constraints, by the name as it is written there."""
+    """Return the pinned versions in a constraints file, by name as written."""
     found = re.findall(r"^([\w.-]+)==([^\s\\]+)", file.read_text("utf-8"), flags=re.MULTILINE)
     return dict(found)
 
 
 def needed() -> set[str]:
-    """Return the names of all packages that pip would install into an empty environment."""
+    """Return the names of all packages that pip would install in an empty environment."""
     groups = [part for group in GROUPS for part in ("--group", group)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
@@ -62,7 +62,7 @@ def needed() -> set[str]:
 
 
 def index_address() -> str:
-    """Return the address of the package index that pip asks first."""
+    """Return the URL of pip's primary package index."""
     from pip._internal.models.index import PyPI  # what pip asks unless it is told otherwise
 
     told = subprocess.run(
@@ -73,7 +73,7 @@ def index_address() -> str:
 
 
 class Links(HTMLParser):
-    """The files of a page of the index, each with its SHA-256."""
+    """Files listed on an index page, with their SHA-256 hashes."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Links(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep a link that bears a hash."""
+        """Keep a link with a hash."""
         address, fragment = urldefrag(dict(attrs).get("href") or "")
         if tag == "a" and fragment.startswith("sha256="):
             name = unquote(urlsplit(address).path).rpartition("/")[2]
@@ -89,7 +89,7 @@ class Links(HTMLParser):
 
 
 def version_of(file: str) -> Version | None:
-    """Return the version that the name of a file bears, if it is a wheel or an sdist."""
+    """Return the version in a file name, if it is a wheel or an sdist."""
     try:
         return (
             parse_wheel_filename(file)[1]
@@ -101,7 +101,7 @@ def version_of(file: str) -> Version | None:
 
 
 def hashes(index: str, name: str, version: str) -> list[str]:
-    """Return the SHA-256 of every file of a version, in order."""
+    """Return the SHA-256 hashes of all files of a version, sorted."""
     address = f"{index.rstrip('/')}/{canonicalize_name(name)}/"
     request = Request(address, headers={"Accept": "text/html"})  # noqa: S310
     with urlopen(request, timeout=180) as page:  # noqa: S310

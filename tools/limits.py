@@ -1,9 +1,9 @@
-"""Measure the package against the limits of its design: python tools/limits.py [--walks].
+"""Measure the package against its design limits: python tools/limits.py [--walks].
 
-Prints a table in Markdown, and exits with 1 if a ceiling is exceeded. Where the limit of the design is not
-met, the ceiling is what was measured and 2 % more; it is lowered when less is measured
-(docs/adr/0030). The walks follow a command through the package and count the distinct functions and class
-bodies that run, so they need the embedded model (make model) and take about half a minute.
+Prints a Markdown table, and exits with 1 if a ceiling is exceeded. If a design limit is not met, the
+ceiling is the measured value plus 2 %; it is lowered when the measured value decreases (docs/adr/0030).
+The walks trace a command through the package and count the distinct functions and class bodies that
+run; they need the embedded model (make model) and take about half a minute.
 """
 
 import argparse
@@ -68,7 +68,7 @@ CONTRACTS = {
     "manifest.py:build_manifest": "rows, section 13; the guide to extending",
     "models/responses/samples.py:Completion.__init__": "tasks, section 2.4; the page on tasks",
 }
-"""Functions whose parameters a published signature fixes, and where: a chapter of the specification."""
+"""Functions whose parameters are fixed by a published signature, with the chapter of the specification."""
 NEEDLESS = f"functions with more than {MANY} parameters that no contract fixes"
 LIMITS = {
     "names in the package": 32,
@@ -91,17 +91,17 @@ CEILINGS = {
     "run capitals --limit 2: functions": 1_092,
     "rollout, two seeds: functions": 1_240,
 }
-"""What stands in the place of a limit that is not met."""
+"""Ceilings for limits that are not met."""
 
 
 def sources() -> Iterator[tuple[Path, str]]:
-    """Yield every module of the package with its text."""
+    """Yield every module of the package with its source."""
     for path in sorted(SRC.rglob("*.py")):
         yield path, path.read_text(encoding="utf-8")
 
 
 def n_names() -> int:
-    """Return how many modules and packages stand beside one another."""
+    """Return the number of top-level modules and packages."""
     return sum(
         (path.is_dir() and path.name not in ("schemas", "__pycache__"))
         or (path.suffix == ".py" and not path.name.startswith("__"))
@@ -111,7 +111,7 @@ def n_names() -> int:
 
 @functools.cache
 def with_many_parameters() -> tuple[str, ...]:
-    """Return the functions that take more than ten parameters, ``*args`` and ``**options`` among them."""
+    """Return the functions with more than ten parameters, including ``*args`` and ``**options``."""
     found = []
     for path, text in sources():
         nodes = [*ast.walk(ast.parse(text))]
@@ -137,7 +137,7 @@ def with_needless_parameters() -> list[str]:
 
 
 def private_imports() -> list[str]:
-    """Return the imports of another package's private modules; `_internal` is for all."""
+    """Return the imports of private modules across packages, except from `_internal`."""
     found = []
     for path, text in sources():
         home = path.relative_to(SRC).parts[0].removesuffix(".py")
@@ -158,7 +158,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_at_once(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the imports that run with a module: none in functions, none for type checkers alone."""
+    """Yield the imports executed when a module is imported: not in functions or under TYPE_CHECKING."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -171,13 +171,13 @@ def imported_at_once(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
-    """Return for every module the modules it needs while it is imported.
+    """Return, for every module, the modules imported with it.
 
     Parameters
     ----------
     texts : mapping of str to str
-        Sources by the name of their module. Of ``from package import name`` the name is needed where
-        it is a module, else the package; packages above a module are not counted.
+        Sources by module name. ``from package import name`` counts as an import of the name if it is
+        a module, and otherwise of the package; parent packages are not counted.
     """
     graph: dict[str, set[str]] = {}
     for module, text in texts.items():
@@ -194,7 +194,7 @@ def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the sets of modules that import one another, by Tarjan's algorithm."""
+    """Return the import cycles (strongly connected components), with Tarjan's algorithm."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -221,12 +221,12 @@ def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def import_cycles() -> list[list[str]]:
-    """Return the import cycles of the package, inside packages and across them."""
+    """Return the import cycles within and across packages."""
     return cycles(import_graph({module_name(path): text for path, text in sources()}))
 
 
 def walk(arguments: tuple[str, ...]) -> tuple[int, int]:
-    """Return how many functions and packages one command passes, in this process."""
+    """Return the numbers of functions and packages that a command uses, in this process."""
     passed: set[tuple[str, str]] = set()
 
     def follow(frame: FrameType, event: str, _: object) -> None:
@@ -254,7 +254,7 @@ def walk(arguments: tuple[str, ...]) -> tuple[int, int]:
 
 
 def walked(name: str) -> tuple[int, int]:
-    """Return the walk of a command in a process and a folder of its own."""
+    """Return the walk of a command run in a separate process and folder."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "rows.csv").write_text(ROWS)
         Path(folder, "seeds.csv").write_text(SEEDS)
@@ -270,7 +270,7 @@ def walked(name: str) -> tuple[int, int]:
 
 
 def measured(with_walks: bool) -> dict[str, int]:
-    """Return every measure by its name."""
+    """Return all measurements by name."""
     sys.path.insert(0, str(SRC.parent))
     import eval_toolkit
 
@@ -292,13 +292,13 @@ def measured(with_walks: bool) -> dict[str, int]:
 
 
 def exceeded(found: Mapping[str, int]) -> list[str]:
-    """Return the measures that are above their ceiling; without one, above their limit."""
+    """Return the measurements above their ceiling, or above their limit if there is no ceiling."""
     most = {**LIMITS, **CEILINGS}
     return [name for name, value in found.items() if value > most.get(name, value)]
 
 
 def main() -> None:
-    """Print the table, or what one walk passes."""
+    """Print the table, or the counts of one walk."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--walks", action="store_true", help="follow the three commands, too")
     parser.add_argument("--walk", choices=tuple(WALKS), help=argparse.SUPPRESS)

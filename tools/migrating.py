@@ -1,6 +1,6 @@
-"""Write the table of what has moved into docs/migrating.md: python tools/migrating.py.
+"""Write the table of moved names in docs/migrating.md: python tools/migrating.py.
 
-What it says comes from `_internal/moved.py`, which lets the old names be imported.
+The table is generated from `_internal/moved.py`, which resolves imports of old names.
 """
 
 import sys
@@ -24,7 +24,7 @@ def _full(name: str) -> str:
 
 
 def rows() -> list[tuple[str, str]]:
-    """Return what was imported, and where it is now: modules, single names, names of the root."""
+    """Return old and new locations of modules, individual names and names in the package root."""
     found = [(_full(old), _full(new)) for old, new in sorted(MOVED.items())]
     for place, names in MOVED_PLACES.items():
         for name, meant in names.items():
@@ -43,7 +43,7 @@ def table() -> str:
 
 
 def main() -> None:
-    """Put the table in its place on the page."""
+    """Update the table on the page."""
     before, rest = PAGE.read_text("utf-8").split(START)
     PAGE.write_text(f"{before}{START}\n{table()}\n\n{END}{rest.split(END)[1]}", "utf-8")
 

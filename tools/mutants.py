@@ -1,12 +1,12 @@
-"""Change one operator, constant or return at a time in a module, and see which tests notice.
+"""Mutation testing: change one operator, constant or return at a time, and run the tests.
 
     python tools/mutants.py MODULE_FILE [--sample 15] [--seed 1] -- tests/unit/test_x.py ...
 
-The file is written anew for each change and put back at the end. Prints a line for each change and
-how many were killed; the changes depend on the file, the sample and the seed alone.
+The file is rewritten for each change and restored at the end. Prints a line for each change and the
+number of killed mutants; the changes depend only on the file, the sample size and the seed.
 
-With `--fork` each change lives in a copy of this process and no file is written: faster, and two can
-run beside each other. What tests start as processes of their own then has no change in it.
+With `--fork`, each change is applied in a fork of this process and no file is written, which is faster
+and allows parallel runs. Processes started by the tests then use the unchanged module.
 """
 
 import argparse
@@ -39,7 +39,7 @@ COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.
 
 
 def mutate(node: ast.AST) -> str | None:
-    """Change a node in its place; return what was done, or None where nothing can be."""
+    """Mutate a node in place; return a description of the change, or None if there is none."""
     match node:
         case ast.Compare(ops=[op]) if type(op) in COMPARED:
             node.ops = [COMPARED[type(op)]()]
@@ -60,7 +60,7 @@ def mutate(node: ast.AST) -> str | None:
 
 
 def places(tree: ast.Module) -> list[int]:
-    """Return which nodes of a walk can be changed: those inside functions."""
+    """Return the indices of the nodes that can be mutated, which are inside functions."""
     inside = {
         id(node)
         for function in ast.walk(tree)
@@ -76,7 +76,7 @@ def places(tree: ast.Module) -> list[int]:
 
 
 def written(path: Path, tree: ast.Module, command: list[str]) -> bool:
-    """Return whether a test fails where the file has the change."""
+    """Return whether a test fails with the change written to the file."""
     path.write_text(ast.unparse(tree), "utf-8")
     try:
         return (
@@ -87,7 +87,7 @@ def written(path: Path, tree: ast.Module, command: list[str]) -> bool:
 
 
 class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """A plugin of pytest that imports one module from a changed tree instead of its file."""
+    """Pytest plugin that imports one module from a mutated syntax tree instead of its file."""
 
     def __init__(self, path: Path, tree: ast.Module) -> None:
         self.path, self.tree = path.resolve(), ast.fix_missing_locations(tree)
@@ -95,13 +95,13 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.name = ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__")
 
     def pytest_load_initial_conftests(self) -> None:
-        """Come before pytest's own importer, which is in its place by now."""
+        """Install the importer before that of pytest."""
         sys.meta_path.insert(0, self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where the module comes from; None for every other."""
+        """Return the spec of the mutated module; None for other modules."""
         if name != self.name:
             return None
         inside = [str(self.path.parent)] if self.path.name == "__init__.py" else None
@@ -110,12 +110,12 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the changed module."""
+        """Execute the mutated module."""
         exec(compile(self.tree, str(self.path), "exec"), vars(module))  # noqa: S102
 
 
 def warm_up() -> None:
-    """Import what tests need and nobody changes, so that each copy of this process has it."""
+    """Import modules that the tests need and no mutant changes, so that forks inherit them."""
     for name in (
         "numpy",
         "scipy.special",
@@ -130,7 +130,7 @@ def warm_up() -> None:
 
 
 def forked(path: Path, tree: ast.Module, options: list[str]) -> bool:
-    """Return whether a test fails in a copy of this process in which the module is changed."""
+    """Return whether a test fails in a fork of this process with the mutated module."""
     child = os.fork()
     if not child:
         signal.alarm(900)  # ends the copy
@@ -144,7 +144,7 @@ def forked(path: Path, tree: ast.Module, options: list[str]) -> bool:
 
 
 def main() -> int:
-    """Try the sample; return how many survived."""
+    """Run the tests on a sample of mutants; return the number of survivors."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("module", type=Path)
     parser.add_argument("tests", nargs="+")

@@ -1,6 +1,6 @@
 """Write the stub of the root package and the snapshots of its names: python tools/stub.py.
 
-The lazy root keeps a table of names and their homes; type checkers read the stub made of it.
+The package root loads names lazily from a table of their modules; type checkers read the stub.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ from eval_toolkit.metric_specs import at_threshold as op_metric_specs
 
 
 def stub() -> str:
-    """Return the stub, not yet formatted."""
+    """Return the unformatted stub."""
     homes = sorted(eval_toolkit._EXPORTS.items())
     imports = [
         f"from eval_toolkit.{home} import {', '.join(names.split())}" for home, names in homes

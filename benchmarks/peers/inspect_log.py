@@ -1,4 +1,4 @@
-"""A log of Inspect AI, made and read by itself: ``make FOLDER N`` and ``read FILE``."""
+"""Write and read a log with Inspect AI: ``make FOLDER N`` and ``read FILE``."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from inspect_ai.solver import solver
 
 @solver
 def answer():
-    """Answer four questions of five right, without a model: one would want the network."""
+    """Answer four of five questions correctly without a model, which would need network access."""
 
     async def solve(state, generate):
         at = int(state.sample_id[1:])
@@ -26,7 +26,7 @@ def answer():
 
 
 def make(folder: str, n: str) -> None:
-    """Ask ``n`` questions; print where the log is."""
+    """Ask ``n`` questions and print the path of the log."""
     samples = [
         Sample(id=f"q{at}", input=f"{at} + {at}?", target=str(2 * at)) for at in range(int(n))
     ]
@@ -36,7 +36,7 @@ def make(folder: str, n: str) -> None:
 
 
 def read(path: str) -> None:
-    """Print the seconds of CPU time to read a log, the best of three, and its accuracy."""
+    """Print the CPU seconds to read a log (best of three) and its accuracy."""
     took = []
     for _ in range(3):
         start = time.process_time()

@@ -1,1 +1,1 @@
-"""What the documentation is built with: blocks that run, figures, the command and API reference."""
+"""Documentation build: executed code blocks, figures, and the command and API reference."""

@@ -1,4 +1,4 @@
-"""The API reference: a page per public module, made from ``__all__`` and the docstrings."""
+"""API reference: one page per public module, generated from ``__all__`` and the docstrings."""
 
 import importlib
 import inspect
@@ -26,7 +26,7 @@ _OPEN = {
 
 @cache
 def public_modules() -> dict[str, ModuleType]:
-    """Return the modules people import from, below `eval_toolkit`, by name."""
+    """Return the public modules of `eval_toolkit` by name."""
     found: dict[str, ModuleType] = {}
     for info in pkgutil.iter_modules(eval_toolkit.__path__):
         if not info.name.startswith("_") and info.name not in _WITHOUT_A_PAGE:
@@ -47,7 +47,7 @@ def _descend(name: str, found: dict[str, ModuleType]) -> None:
 
 @cache
 def documented_names() -> dict[str, list[str]]:
-    """Return the names each module's page shows; a thing of several modules is shown by its own."""
+    """Return the names on each module's page; objects of several modules are on their home page."""
     modules = public_modules()
     shown: dict[str, list[str]] = {short: [] for short in modules}
     for short, module in modules.items():
@@ -59,7 +59,7 @@ def documented_names() -> dict[str, list[str]]:
 
 
 def _home(name: str, value: Any, short: str) -> str:
-    """Return the module that shows a thing: where it is made, else the one nearest the root."""
+    """Return the module that documents an object: its own, or the one nearest to the root."""
     if not (inspect.isclass(value) or inspect.isfunction(value)):
         return short
     holders = [
@@ -76,7 +76,7 @@ def _home(name: str, value: Any, short: str) -> str:
 
 @cache
 def known_names() -> dict[str, str]:
-    """Return what the pages show, by bare and by dotted name; a bare name of two things is omitted."""
+    """Return the documented objects by short and dotted name, without ambiguous short names."""
     known: dict[str, str] = {}
     twice: set[str] = set()
     for short, names in documented_names().items():
@@ -94,7 +94,7 @@ def api_pages() -> dict[str, str]:
 
 
 def _root() -> str:
-    """Return the page of the root: every name that can be imported from it, and what it is."""
+    """Return the page of the package root, with its names and their descriptions."""
     title = "eval_toolkit"
     lines = [title, "=" * len(title), "", ".. module:: eval_toolkit", ""]
     lines += ["Names to import from the root; each is loaded when it is first used.", ""]
@@ -131,7 +131,7 @@ def _table(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def _full_name(name: str, value: Any) -> str:
-    """Return where a name of the root is shown."""
+    """Return the full name under which a name of the root is documented."""
     for short, names in documented_names().items():
         if name in names and getattr(public_modules()[short], name) is value:
             return f"eval_toolkit.{short}.{name}"
@@ -200,7 +200,7 @@ def _entry(short: str, name: str, module: ModuleType) -> list[str]:
 
 
 def _told(module: ModuleType, name: str, value: Any) -> str:
-    """Return what a value without a docstring is."""
+    """Describe a value without a docstring."""
     if typing.get_origin(value) is typing.Literal:
         return "One of " + ", ".join(f"``{choice!r}``" for choice in typing.get_args(value)) + "."
     if type(value).__module__ in ("typing", "types", "collections.abc"):

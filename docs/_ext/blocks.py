@@ -1,14 +1,14 @@
-"""The fenced blocks of a page: run in order, in one namespace, with what they print compared.
+"""Fenced blocks of a page: executed in order in one namespace, with their output compared.
 
 | fence | what happens |
 |---|---|
-| ``python`` | runs; what it prints must be the ``text`` fence that follows |
-| ``python figure CAPTION`` | the same, and leaves a chart with a description in ``chart`` |
-| ``sh run`` | its lines run in the page's folder; ``# exit 1`` ends a line that must fail |
-| ``text`` | is what the block above it prints |
-| ``toml claims.toml``, ``csv rows.csv`` | is written to that file |
-| ``sh``, ``toml``, ``yaml``, …, ``none`` | is there to be read; the tests parse the commands in it |
-| another language, or none | is refused |
+| ``python`` | executed; its output must equal the following ``text`` fence |
+| ``python figure CAPTION`` | likewise; must assign a chart with a description to ``chart`` |
+| ``sh run`` | executed in the page's folder; ``# exit 1`` ends a line that must fail |
+| ``text`` | output of the preceding block |
+| ``toml claims.toml``, ``csv rows.csv`` | written to that file |
+| ``sh``, ``toml``, ``yaml``, …, ``none`` | not executed; the tests parse its commands |
+| another language, or none | rejected |
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _EXIT = re.compile(r"#\s*exit (\d+)\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """One fenced block: its language, the words after it, and its text."""
+    """A fenced block: its language, the words after it, and its text."""
 
     language: str
     words: str
@@ -47,35 +47,35 @@ class Fence:
 
     @property
     def is_figure(self) -> bool:
-        """Whether it draws a chart."""
+        """Whether the block draws a chart."""
         return self.language == "python" and self.words.split(" ")[0] == "figure"
 
     @property
     def caption(self) -> str:
-        """What stands below the chart."""
+        """Caption of the chart."""
         return self.words.removeprefix("figure").strip()
 
     @property
     def runs(self) -> bool:
-        """Whether it is run."""
+        """Whether the block is executed."""
         return self.language == "python" or (self.language == "sh" and self.words == "run")
 
     @property
     def file(self) -> str:
-        """The file it is written to, or nothing."""
+        """File to which the block is written, or ""."""
         return self.words if self.language not in ("", "python", "sh") else ""
 
 
 @dataclass(slots=True)
 class Page:
-    """What running a page left behind."""
+    """Results of running a page."""
 
     names: dict[str, Any] = field(default_factory=dict)
     printed: list[str] = field(default_factory=list)
     figures: dict[int, Any] = field(default_factory=dict)
-    """Charts by the line of their fence."""
+    """Charts by line number of their fence."""
     n_shown: int = 0
-    """Text fences that were compared."""
+    """Number of text fences compared."""
 
 
 def fences(text: str) -> list[Fence]:
@@ -92,13 +92,13 @@ def fences(text: str) -> list[Fence]:
 
 
 def check_fences(blocks: list[Fence], name: str) -> None:
-    """Refuse blocks that nothing would look at.
+    """Raise for blocks that would not be checked.
 
     Raises
     ------
     AssertionError
-        Where a fence has another language or other words than those above, shows output that no
-        block printed, or is a figure without a caption.
+        If a fence has an unknown language or unknown words, shows output without a preceding
+        block, or is a figure without a caption.
     """
     for before, fence in zip([None, *blocks], blocks, strict=False):
         where = f"{name}, line {fence.line}"
@@ -134,22 +134,22 @@ def run_page(
     page : Path
         A Markdown file.
     folder : Path, optional
-        Where it runs; without it a temporary folder, gone afterwards.
+        Working folder; by default a temporary folder.
     names : dict, optional
-        Names its code finds defined.
+        Predefined names for the code.
     compare : bool, default True
-        Whether what is printed must be what the page shows.
+        Whether to compare the output with the page.
 
     Returns
     -------
     Page
-        Its names, what was printed, its charts.
+        Names, output and charts.
 
     Raises
     ------
     AssertionError
-        If a block prints something else than the page shows, a command ends with another code, a
-        figure leaves no chart, or `check_fences` refuses a block.
+        If the output differs from the page, an exit code is unexpected, a figure has no chart, or
+        `check_fences` rejects a block.
     """
     ran = Page(names={"__name__": "__page__", **(names or {})})
     blocks = fences(page.read_text("utf-8"))
@@ -225,7 +225,7 @@ def _shell(fence: Fence, where: str) -> str:
 
 
 def _own_command(line: str) -> tuple[int, str, str]:
-    """Run our own command in this process: starting another one takes longer than most of them."""
+    """Run an eval-toolkit command in this process, which is faster than starting a new one."""
     from eval_toolkit.cli.main import main
 
     out, err = io.StringIO(), io.StringIO()

@@ -1,4 +1,4 @@
-"""The command-line reference, made from the commands themselves."""
+"""Command-line reference, generated from the commands."""
 
 import inspect
 import re
@@ -15,7 +15,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$~^])")
 
 
 def every_command() -> dict[str, click.Command]:
-    """Return every command and subcommand by its words, groups among them."""
+    """Return all commands, groups and subcommands by their words."""
     found: dict[str, click.Command] = {}
 
     def descend(words: str, command: click.Command) -> None:
@@ -36,7 +36,7 @@ def every_command() -> dict[str, click.Command]:
 
 
 def command_pages() -> dict[str, str]:
-    """Return a Markdown page for each command of the first level, subcommands included."""
+    """Return a Markdown page for each top-level command, including its subcommands."""
     commands = every_command()
     pages = {}
     for name in [words for words in commands if " " not in words]:
@@ -98,7 +98,7 @@ def _options(command: click.Command, context: click.Context) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is; options and words in backticks become code."""
+    """Return a text escaped for Markdown, with options and words in backticks as code."""
     parts = _CODE.split(text)
     return "".join(
         f"`{part.strip('`')}`".replace("|", "\\|") if i % 2 else _SPECIAL.sub(r"\\\1", part)

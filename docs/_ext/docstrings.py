@@ -1,7 +1,7 @@
-"""Docstrings as reStructuredText: names in backticks become links, references a plain list.
+"""Conversion of docstrings to reStructuredText, with links for names and a reference list.
 
-The docstrings are written for ``help()``. What they mean by a backtick, a bar or ``[1]_`` is the same
-everywhere, so it is translated here and not spelt out in each of them.
+The docstrings are written for ``help()``. Their markup (backticks, bars and ``[1]_``) is converted here
+to that of Sphinx.
 """
 
 import ast
@@ -23,9 +23,9 @@ def prepared(lines: Iterable[str], known: dict[str, str] | None = None) -> list[
     Parameters
     ----------
     lines : iterable of str
-        Of the docstring, without common indentation.
+        Lines of the docstring, without common indentation.
     known : dict of str to str, optional
-        Names to link, and what they are in full.
+        Full names of linked names.
     """
     return list(_translated(lines, known or {}))
 
@@ -73,12 +73,12 @@ def _code(text: str, known: dict[str, str]) -> str:
 
 
 def attribute_doc(module: ModuleType, name: str) -> str:
-    """Return the string below the assignment of a name, in a module or in those of its package."""
+    """Return the docstring of an assigned name, from a module or the modules of a package."""
     return next((said for said, _ in _found(module, name) if said), "")
 
 
 def attribute_source(module: ModuleType, name: str) -> str:
-    """Return what a name is assigned, as it is written."""
+    """Return the source of the value assigned to a name."""
     return next((source for _, source in _found(module, name)), "")
 
 
@@ -93,7 +93,7 @@ def _found(module: ModuleType, name: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _assignments(path: Path) -> dict[str, tuple[str, str]]:
-    """Return the string below each assignment of a module, and what is assigned."""
+    """Return the docstring and the value of each assignment in a module."""
     body = ast.parse(path.read_text("utf-8")).body
     found = {}
     for node, following in zip(body, [*body[1:], None], strict=True):

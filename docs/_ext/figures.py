@@ -1,7 +1,7 @@
-"""Charts on a page: a ``python figure CAPTION`` fence is shown as code with its picture below it.
+"""Charts on a page: a ``python figure CAPTION`` fence is rendered as code followed by its chart.
 
-A page with figures is run when the site is built, block by block, as the tests run it. The pictures
-are inline SVG whose colours are variables of the page, so that they follow light and dark.
+A page with figures is executed when the site is built, as in the tests. Charts are inline SVG with the
+colour variables of the page, so they follow the light and dark themes.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ __all__ = ["picture", "setup"]
 
 
 def picture(chart: Any) -> str:
-    """Return a chart as an SVG element that speaks its description and uses the page's colours."""
+    """Return a chart as an accessible SVG element with the page's colours."""
     spec = chart.to_dict()
     shown = {**themed(spec), "$schema": spec["$schema"]}
     svg = vl_convert.vegalite_to_svg(shown, allowed_base_urls=[])
@@ -33,7 +33,7 @@ def picture(chart: Any) -> str:
 
 
 def _draw(app: Sphinx, doctree: nodes.document) -> None:
-    """Put below every figure's code its picture."""
+    """Insert the chart below the code of every figure."""
     source = Path(app.env.doc2path(app.env.docname))
     if source.suffix != ".md":
         return
@@ -59,6 +59,6 @@ def _draw(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Draw when a page has been read."""
+    """Register the extension."""
     app.connect("doctree-read", _draw)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The generated reference: its pages are written to ``reference/made`` before the site is read."""
+"""Generated reference pages, written to ``reference/made`` before the site is built."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["setup", "write_pages"]
 
 
 def write_pages(folder: Path) -> None:
-    """Write a page per command and per module; pages of what is gone go."""
+    """Write a page per command and module; remove obsolete pages."""
     pages = {folder / "cli" / f"{name}.md": text for name, text in command_pages().items()}
     pages |= {folder / "api" / f"{name}.rst": text for name, text in api_pages().items()}
     for old in [*folder.glob("cli/*"), *folder.glob("api/*")]:
@@ -37,21 +37,21 @@ def _prepare(
 
 
 def _without_foreign_links(_app: Sphinx, doctree: nodes.document) -> None:
-    """Make plain what is not ours: looking for ``int`` among our names takes half of the build."""
+    """Remove links to foreign names, whose lookup takes half of the build time."""
     for node in [*doctree.findall(addnodes.pending_xref)]:
         if node.get("refdomain") == "py" and not node["reftarget"].startswith("eval_toolkit."):
             node.replace_self(_short_form(node))
 
 
 def _short_form(node: addnodes.pending_xref) -> list[nodes.Node]:
-    """Return what a link shows: ``Path``, not ``pathlib.Path``, where both were offered."""
+    """Return the text of a link: ``Path`` rather than ``pathlib.Path``."""
     offered = [one for one in node.children if isinstance(one, addnodes.pending_xref_condition)]
     short = [one for one in offered if one.get("condition") == "resolved"]
     return list(short[0].children) if short else list(node.children)
 
 
 def _with_dashes(_app: Sphinx, doctree: nodes.document) -> None:
-    """Put a dash between a parameter and its description, where the fields have two hyphens."""
+    """Replace the two hyphens between a parameter and its description by a dash."""
     for listed in doctree.findall(nodes.field):
         for text in [*listed.findall(nodes.Text)]:
             if text.startswith((" -- ", ") -- ")):
@@ -59,7 +59,7 @@ def _with_dashes(_app: Sphinx, doctree: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Write the pages when the builder starts; translate docstrings before napoleon reads them."""
+    """Register the extension: write pages first, and convert docstrings before napoleon."""
     app.connect("builder-inited", _made)
     app.connect("autodoc-process-docstring", _prepare, priority=400)
     app.connect("doctree-read", _without_foreign_links)

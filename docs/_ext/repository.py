@@ -1,6 +1,6 @@
-"""Links to files of the repository that are no pages: right in the repository, no link on the site.
+"""Links to repository files that are not pages: removed on the site.
 
-``CHANGELOG.md`` and ``CONTRIBUTING.md`` are pages of the site too; links to them lead there.
+``CHANGELOG.md`` and ``CONTRIBUTING.md`` are also pages of the site, and are linked there.
 """
 
 import logging
@@ -23,18 +23,18 @@ _FENCES = re.compile(r"(^```.*?^```[ ]*$)", flags=re.MULTILINE | re.DOTALL)
 
 
 def on_site(text: str, *, page: str, docs: Path, origin: str = "") -> str:
-    """Return a page with its links as the site has them.
+    """Return a page with its links adapted to the site.
 
     Parameters
     ----------
     text : str
         Markdown.
     page : str
-        Its path below ``docs`` on the site.
+        Path of the page relative to ``docs`` on the site.
     docs : Path
-        The folder of the pages.
+        Folder of the pages.
     origin : str, optional
-        Its path below ``docs`` in the repository, where links start, if that is another one.
+        Path of the page relative to ``docs`` in the repository, if different.
     """
     here = PurePosixPath(page).parent
     start = docs / PurePosixPath(origin or page).parent
@@ -77,7 +77,7 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Copy pages when the builder starts, and mend links when a page is read."""
+    """Register the extension: copy pages, and adapt the links of each page."""
     # A folder of pages may still be empty, and that warning has no name to suppress it by.
     logging.getLogger("sphinx.sphinx.directives.other").addFilter(
         lambda record: "glob pattern" not in str(record.msg)

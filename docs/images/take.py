@@ -1,4 +1,4 @@
-"""Take the pictures of the README: ``make demo demo-llm``, then ``python docs/images/take.py``.
+"""Create the README screenshots: ``make demo demo-llm``, then ``python docs/images/take.py``.
 
 Needs playwright and Debian's chromium (``make browser``).
 """
@@ -17,7 +17,7 @@ SIZE = {"width": 1000, "height": 1100}
 
 
 def main() -> None:
-    """Open each report and keep what is seen first."""
+    """Take a screenshot of the top of each report."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]

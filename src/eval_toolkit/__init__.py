@@ -70,7 +70,7 @@ _EXPORTS = {
     "integrations.importing": "import_logs",
     "integrations.exporting": "export_run",
 }
-"""Maps modules to the names listed in the package root."""
+"""Maps modules to the names that the package root exports."""
 _MODULES = [
     "analysis",
     "artifacts",

@@ -45,12 +45,12 @@ CONTAMINATION_FLAGS = (
 )
 _SEAL = "manifest_sha256"
 _OF_THE_RUN = ("status", "artifacts")
-"""Keys added to a manifest by the run folder."""
+"""Keys that the run folder adds to a manifest."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SourceRoleRecord(Displayed):
-    """Role of a data source.
+    """Role of a data source, such as training or evaluation data.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def build_manifest(
     seeds : mapping, optional
         Seeds by purpose.
     extra_code_versions, data_revisions, metadata : mapping, optional
-        Additional information about code, data and run.
+        Additional code versions, data revisions, and other information about the run.
     versioned : mapping of name to object, or iterable of objects, optional
         Objects with a ``version`` to record; see `collect_versions`.
     leakage_report : object, optional
@@ -255,7 +255,8 @@ def build_manifest(
     prediction_artifacts : iterable of PredictionArtifactRef or mapping, optional
         Stored predictions.
     contamination_flags : mapping, optional
-        "verified_disjoint", "suspected_contamination", "vendor_black_box" or "unknown", by source.
+        Status of each source: "verified_disjoint", "suspected_contamination", "vendor_black_box" or
+        "unknown".
     wall_clock_seconds : float, optional
         Duration of the run.
     repo_root : path, optional

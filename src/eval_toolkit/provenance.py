@@ -129,8 +129,8 @@ def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
     Needed because a folder from an untrusted source may contain a ``.git`` folder. The user's
     global configuration still applies.
     """
-    asked = ["git", "config", "--show-scope", "--name-only", "-z", "--get-regexp", _GIT_PROGRAMS]
-    parts = (_output(asked, repo_root) or "").split("\0")
+    query = ["git", "config", "--show-scope", "--name-only", "-z", "--get-regexp", _GIT_PROGRAMS]
+    parts = (_output(query, repo_root) or "").split("\0")
     named = {name for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in _OWN}
     given = os.environ.get("GIT_CONFIG_COUNT", "")
     first = int(given) if given.isdecimal() else 0

@@ -125,7 +125,7 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
 
 
 def set_global_seeds(seed: int, *, strict_torch_determinism: bool = False) -> None:
-    """Seed Python, numpy's legacy generator and torch (if loaded), in scripts.
+    """Seed Python, numpy's legacy generator and torch (if loaded); intended for scripts.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class EvalSlice(Displayed):
     Raises
     ------
     MissingColumnError
-        (a KeyError) If a named column is not in the dataframe.
+        If a named column is not in the dataframe (also a KeyError).
     InvalidInputError
         If a label is neither 0 nor 1, or an id occurs twice.
 
@@ -194,7 +194,7 @@ class EvalSlice(Displayed):
 
     @cached_property
     def unit_ids(self) -> list[str]:
-        """Id of each row: its id or else the first 16 digits of its content hash.
+        """Id of each row: its ``id_col`` value, or the first 16 digits of its content hash.
 
         Equal rows get the suffixes ~2, ~3, …, ordered by groups, strata and other columns, so
         ids do not depend on the row order.
@@ -233,7 +233,7 @@ class EvalSlice(Displayed):
     def records(
         self, scores: ArrayLike, *, slices: Mapping[str, ArrayLike] | None = None
     ) -> Records:
-        """Return the rows as records, with columns ``label`` and ``score``.
+        """Return the rows with their scores as records, with columns ``label`` and ``score``.
 
         Examples
         --------

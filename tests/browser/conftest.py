@@ -1,4 +1,4 @@
-"""One browser for all tests of a process, and pages without a network."""
+"""One browser per test process, and pages without network access."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ Makes = Callable[[Path], Any]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, started once; never a stand-in for it."""
+    """Start Chromium once; without it, skip the test (fail in CI)."""
     lacking = missing()
     if lacking is not None:
         if os.environ.get("CI") == "true":
@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Opens]:
-    """Open pages; at the end none of them may have asked for anything or complained."""
+    """Return a function that opens pages; afterwards, fail if a page made requests or logged errors."""
     pages: list[Page] = []
 
     def open_page(address: str | Path, **options: Any) -> Page:
@@ -49,7 +49,7 @@ def opened(browser: Browser) -> Iterator[Opens]:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Makes], Path]:
-    """Make a folder or file once for all processes that run tests; it is to be read only."""
+    """Create a read-only folder or file once for all test processes."""
     base = tmp_path_factory.getbasetemp()
     root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "browser"
 
@@ -68,11 +68,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Makes], Pat
 
 @pytest.fixture(scope="session")
 def runs(made: Callable[[str, Makes], Path]) -> Path:
-    """Ordinary runs of every kind; see `ordinary_runs`."""
+    """Return ordinary runs of every kind; see `ordinary_runs`."""
     return made("runs", ordinary_runs.make_all)
 
 
 @pytest.fixture(scope="session")
 def hostile_run(made: Callable[[str, Makes], Path]) -> Callable[[str], Path]:
-    """A hostile run by the name of its maker in `hostile_runs`; all lie in one folder."""
+    """Return a hostile run by the name of its function in `hostile_runs`; all share one folder."""
     return lambda name: made(f"hostile/{name}", getattr(hostile_runs, name))

@@ -1,4 +1,4 @@
-"""A browser in a thread of its own, and pages that note everything that should not happen."""
+"""Browser in a separate thread, with pages that record errors and requests."""
 
 import asyncio
 import inspect
@@ -17,7 +17,7 @@ __all__ = ["AXE", "DESK", "PHONE", "Browser", "Page", "missing"]
 AXE = Path(__file__).resolve().parents[2] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 PHONE, DESK = 390, 1280
 _SECONDS = 600.0
-"""How long a busy machine may take for one step."""
+"""Time limit of a step in seconds, generous for busy machines."""
 _SERIOUS = ("serious", "critical")
 _WIDER = """() => {
   const page = document.documentElement, width = page.clientWidth, out = [];
@@ -63,17 +63,17 @@ _SET = "() => [window.__pwned, ({}).polluted, ({}).z].filter((x) => x !== undefi
 
 
 def missing() -> str | None:
-    """Return what the browser tests lack, None when nothing."""
+    """Return the missing dependency of the browser tests, or None."""
     lacking = [] if shutil.which("chromium") else ["chromium"]
     lacking += [] if AXE.is_file() else ["axe-core"]
     return f"{' and '.join(lacking)} missing; run `make browser`" if lacking else None
 
 
 class Browser:
-    """Debian's chromium, driven from a thread.
+    """Debian's chromium, driven from a separate thread.
 
-    A loop that runs in the main thread would forbid every `asyncio.run` of the code under test, in
-    this test and in all others of the process.
+    An event loop in the main thread would make every `asyncio.run` of the code under test fail, in
+    all tests of the process.
     """
 
     def __init__(self) -> None:
@@ -97,15 +97,15 @@ class Browser:
         return playwright, browser
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return what comes of it, once it is there."""
+        """Wait for a coroutine and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SECONDS)
 
     def synced(self, thing: Any) -> Any:
-        """Return something of playwright's whose methods wait for what they return."""
+        """Wrap a playwright object so that its methods wait for their results."""
         return _Synced(thing, self) if type(thing).__module__.startswith("playwright") else thing
 
     def new_page(self, **options: Any) -> tuple[Any, Any]:
-        """Return a context of its own and its page, bare."""
+        """Return a new browser context and its page, unwrapped."""
 
         async def opened() -> tuple[Any, Any]:
             context = await self._browser.new_context(**options)
@@ -131,7 +131,7 @@ class Browser:
 
 
 class _Synced:
-    """Calls in the browser's thread; what comes back is waited for, and wrapped if need be."""
+    """Proxy that calls playwright in the browser's thread and waits for the results."""
 
     def __init__(self, thing: Any, browser: Browser) -> None:
         self._thing, self._browser = thing, browser
@@ -156,9 +156,9 @@ class _Synced:
 
 @dataclass
 class Page:
-    """One page: what it asked for, what it complained about, and playwright's own page as ``on``.
+    """A page with its requests and errors; ``on`` is playwright's page.
 
-    Only addresses that begin with one of ``allowed`` are answered; others are refused and noted.
+    Only URLs that begin with one of ``allowed`` are answered; others are rejected and recorded.
     """
 
     browser: Browser
@@ -169,7 +169,7 @@ class Page:
     scripts: bool = True
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    """Errors of the console and of scripts, and dialogs."""
+    """Console errors, script errors and dialogs."""
     status: int | None = None
 
     def __post_init__(self) -> None:
@@ -218,17 +218,17 @@ class Page:
         await dialog.dismiss()
 
     def goto(self, address: str) -> None:
-        """Open an address and wait until it is loaded."""
+        """Open a URL and wait until it is loaded."""
         response = self.on.goto(address, wait_until="load")
         self.status = response.status if response is not None else None
 
     def evaluate(self, script: str, *arguments: Any) -> Any:
-        """Return what a script returns."""
+        """Return the result of a script."""
         return self.on.evaluate(script, *arguments)
 
     @property
     def text(self) -> str:
-        """All text of the page, shown or folded away, without scripts and styles."""
+        """Return all text of the page, including collapsed text, without scripts and styles."""
         return str(
             self.evaluate(
                 """() => {
@@ -240,12 +240,12 @@ class Page:
         )
 
     def looks(self, scheme: str, width: int) -> None:
-        """Show the page in another scheme and width."""
+        """Switch the page to another colour scheme and width."""
         self.on.emulate_media(color_scheme=scheme)
         self.on.set_viewport_size({"width": width, "height": 900})
 
     def unfold(self) -> None:
-        """Open everything that is folded away, and panels of which one is shown at a time."""
+        """Open all collapsed elements and tab panels."""
         self.evaluate(
             "() => document.querySelectorAll('details').forEach((e) => { e.open = true })"
         )
@@ -254,7 +254,7 @@ class Page:
         )
 
     def scroll_through(self) -> None:
-        """Bring every chart into view, so that it is drawn."""
+        """Scroll every chart into view, so that it is drawn."""
         for figure in self.on.locator("figure[data-chart]:visible").all():
             figure.scroll_into_view_if_needed()
             if not figure.locator(".chart").is_visible():
@@ -262,26 +262,26 @@ class Page:
             figure.locator(".chart .vega-embed:not(.coming) svg.marks").wait_for()
 
     def forgive(self) -> None:
-        """Forget what happened: for tests in which it had to."""
+        """Discard recorded events, for tests that expect them."""
         self.requests.clear()
         self.complaints.clear()
         self.goto("about:blank")
 
     def wider(self) -> str:
-        """Return what makes the page wider than the window; "" when it is not."""
+        """Return the elements wider than the window, or ""."""
         return "\n".join(self.evaluate(_WIDER))
 
     def odd(self) -> str:
-        """Return elements, handlers and links that none of our pages has; "" for none."""
+        """Return unexpected elements, handlers and links, or ""."""
         return str(self.evaluate(_ODD))
 
     def unread(self, texts: Sequence[str]) -> list[str]:
-        """Return the texts that cannot be read here; only what is ordinary in them is sought."""
+        """Return the texts that are not visible on the page; only ordinary characters are compared."""
         shown = " ".join(self.text.split())
         return [text[:80] for text in texts if not all(piece in shown for piece in pieces(text))]
 
     def violations(self, *rules: str) -> str:
-        """Return what axe-core calls serious or critical: rule, where, and why; "" for nothing."""
+        """Return the serious and critical violations reported by axe-core, or ""."""
         # Not as a script of the page, which its content policy refuses.
         if not self.evaluate("() => 'axe' in window"):
             self.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
@@ -298,7 +298,7 @@ class Page:
         )
 
     def check(self) -> None:
-        """Fail if anything ran, was asked for, or went wrong."""
+        """Fail if the page executed a script, made requests or logged errors."""
         done = self.evaluate(_SET) if self.scripts else []
         assert (done, self.requests, self.complaints) == ([], [], [])
         assert not self.scripts or PRODUCT not in self.text

@@ -1,9 +1,8 @@
-"""Small runs of every kind with a hostile text in every field, made by the library's own writers.
+"""Small runs of every kind with a hostile text in every field, written by the library.
 
-Each text of ``tests.support.hostile`` goes through each field of some run. What the writers refuse are
-names that are empty, and halves of surrogate pairs in what a table holds; `test_hostile_runs`
-asserts that they do. A name that results repeat hundreds of times is not one of 5 MB here: those
-go through texts, answers, reasons and one id.
+Each text in ``tests.support.hostile`` is used in each field of some run. The writers reject empty names,
+and lone surrogates in tables, as `test_hostile_runs` asserts. Texts of 5 MB are not used as names that
+results repeat hundreds of times, but as texts, answers, reasons and one id.
 """
 
 import itertools
@@ -31,14 +30,14 @@ from eval_toolkit.tasks import BaseTask, run_task
 __all__ = ["HALVES", "NAME", "NAMES", "RUNS", "TEXTS", "names"]
 
 HALVES = {name for name, text in HOSTILE.items() if re.search("[\ud800-\udfff]", text)}
-"""Of surrogate pairs: no table can hold them."""
+"""Lone surrogates, which no table can contain."""
 TEXTS = [text for name, text in HOSTILE.items() if name not in HALVES]
-"""Everything that a text may be."""
+"""All valid texts."""
 NAMES = [text for name, text in SHORT.items() if name not in HALVES and text]
 NAMES.append(LONG["word of 20 000 letters"][:2_000])
-"""Everything that a name may be; longer ones have runs of their own."""
+"""All valid names, except long ones, which have separate runs."""
 NAME = "<img src=x onerror=window.__pwned=1>{{7919*7907}}\u202e\x00\u0301"
-"""For what a run has one of."""
+"""Texts for fields that occur once per run."""
 _MEGABYTES = LONG["5 MB of script"]
 
 
@@ -47,7 +46,7 @@ def scores(n: int) -> list[float]:
 
 
 class Given:
-    """A scorer that says what it was given."""
+    """Scorer that returns the given scores."""
 
     version = NAME
 
@@ -56,7 +55,7 @@ class Given:
 
 
 class Metric:
-    """A metric of any name that is there, or not there for a reason, or fails for one."""
+    """Metric with any name that is defined, undefined with a reason, or fails with a reason."""
 
     def __init__(self, name: str, at: int, reason: str) -> None:
         self.name, self.at, self.reason = name, at, reason
@@ -70,7 +69,7 @@ class Metric:
 
 
 class Check:
-    """A leakage check that found something in the first rows."""
+    """Leakage check with a finding in the first rows."""
 
     def __init__(self, name: str, message: str) -> None:
         self.name, self.message = name, message
@@ -88,7 +87,7 @@ class Check:
 
 
 def table(texts: list[str], offset: int = 0) -> dict[str, list[Any]]:
-    """Columns of a slice: a hostile text, id, group and part in every row."""
+    """Return columns of a slice with a hostile text, id, group and part in every row."""
     n = len(texts)
     turned = [NAMES[(at + offset) % len(NAMES)] for at in range(n)]
     return {
@@ -105,7 +104,7 @@ def columns() -> dict[str, Any]:
 
 
 def metrics(folder: Path) -> Run:
-    """A run of rows: two scorers and a metric of every name, reasons, texts, leakage findings."""
+    """Write a run with two scorers, a metric for every name, reasons, texts and leakage findings."""
     slices = {
         "train": EvalSlice("train", table(TEXTS, 5), NAME, **columns()),
         "test": EvalSlice("test", table(TEXTS), NAME, **columns()),
@@ -127,7 +126,7 @@ def metrics(folder: Path) -> Run:
 
 
 def cells(folder: Path) -> Run:
-    """A run with a slice of every name; its scorer, metric, part and reason have other names."""
+    """Write a run with a slice for every name, and other names for scorer, metric, part and reason."""
     states = ({"status": "ok", "value": 0.5}, {"status": "skipped"}, {"status": "error"})
     n = len(NAMES)
     by_slice: dict[str, Any] = {}
@@ -150,7 +149,7 @@ def cells(folder: Path) -> Run:
 
 
 def long(folder: Path) -> Run:
-    """A run of rows in which names, ids and reasons are of 5 MB."""
+    """Write a run with names, ids and reasons of 5 MB."""
     columns = {"text": [_MEGABYTES, "b", "c", "d"], "label": [0, 1, 0, 1]}
     columns |= {"id": [_MEGABYTES, "u2", "u3", "u4"], "group": [_MEGABYTES, "g2", "g3", "g4"]}
     one = EvalSlice("test", columns, id_col="id", group_col="group")
@@ -162,7 +161,7 @@ def long(folder: Path) -> Run:
 
 
 def longest(folder: Path) -> Run:
-    """A run whose slice, scorer and metric have names of 5 MB."""
+    """Write a run whose slice, scorer and metric have names of 5 MB."""
     name = LONG["5 MB without a break"]
     cell = {"value": 0.5, "status": "ok", "n_units": 10}
     by_slice = {name: {"by_scorer": {name: {name: cell, "accuracy": cell}}}}
@@ -205,7 +204,7 @@ class Choosing(_Asked):
 
 
 class Named:
-    """A grader of any name, whose every third grade is missing for a reason."""
+    """Grader with any name; every third grade is missing with a reason."""
 
     version = NAME
 
@@ -222,7 +221,7 @@ class Named:
 
 
 def items(texts: list[str]) -> list[dict[str, Any]]:
-    """A text of each kind in every item; ids and subjects are names."""
+    """Return items with a text of each kind; ids and subjects are names."""
     names = [NAMES[at % len(NAMES)] for at in range(len(texts))]
     return [
         {
@@ -237,7 +236,7 @@ def items(texts: list[str]) -> list[dict[str, Any]]:
 
 
 def completions(folder: Path) -> Run:
-    """A run of a task with completions; every fourth request fails for a hostile reason."""
+    """Write a task run with completions; every fourth request fails with a hostile reason."""
     given = items(TEXTS)
     answers: dict[str, Any] = {}
     for at, item in enumerate(given):
@@ -254,7 +253,7 @@ def completions(folder: Path) -> Run:
 
 
 def choices(folder: Path) -> Run:
-    """A run of a task with choices, which are hostile."""
+    """Write a task run with hostile choices."""
     short = [text for text in TEXTS if len(text) < 30_000]
 
     def likely(request: LoglikelihoodRequest) -> list[float]:
@@ -265,7 +264,7 @@ def choices(folder: Path) -> Run:
 
 
 class Bad:
-    """A scorer of conversations of any name."""
+    """Conversation scorer with any name."""
 
     threshold, version, higher_is_worse = 0.5, NAME, True
 
@@ -277,7 +276,7 @@ class Bad:
 
 
 def rollouts(folder: Path) -> Run:
-    """A run of rollouts: hostile goals, topics, categories, probes and responses."""
+    """Write a rollout run with hostile goals, topics, categories, probes and responses."""
     texts = [text for text in TEXTS if text != _MEGABYTES]  # one of that length will do
     n = len(texts)
     seeds = [
@@ -305,7 +304,7 @@ def rollouts(folder: Path) -> Run:
 
 
 def names(folder: Path) -> None:
-    """A tiny run with each hostile text as its id, in a folder of that name where one can be."""
+    """Write a tiny run with each hostile text as its id, and as its folder name if valid."""
     results = {"schema_version": "v1", "config": {}, "by_slice": {}}
     for at, name in enumerate(NAMES):
         where = folder / (f"{at}{name}" if one_name(name) else str(at))
@@ -313,4 +312,4 @@ def names(folder: Path) -> None:
 
 
 RUNS = (metrics, cells, long, longest, completions, choices, rollouts)
-"""The makers of single runs."""
+"""Functions that write a single run."""

@@ -1,4 +1,4 @@
-"""Small runs of every kind as people make them: what ordinary pages are judged by."""
+"""Small realistic runs of every kind, for tests of ordinary pages."""
 
 import asyncio
 import itertools
@@ -36,7 +36,7 @@ KINDS = (
 
 
 class Lacking:
-    """A metric that these rows do not have."""
+    """Metric that is undefined for these rows."""
 
     name = "lacking"
 
@@ -45,7 +45,7 @@ class Lacking:
 
 
 class Broken:
-    """A metric with a bug."""
+    """Metric that raises."""
 
     name = "broken"
 
@@ -54,7 +54,7 @@ class Broken:
 
 
 def labels_and_scores(worth: float = 1.2) -> tuple[list[int], list[float]]:
-    """Labels, and scores with ties among them."""
+    """Return labels, and scores with ties."""
     generator = np.random.default_rng(5)
     labels = (generator.random(N_ROWS) < 0.4).astype(np.int64)
     evidence = generator.normal(size=N_ROWS) + worth * labels
@@ -62,7 +62,7 @@ def labels_and_scores(worth: float = 1.2) -> tuple[list[int], list[float]]:
 
 
 class Says:
-    """A scorer that says what it was given."""
+    """Scorer that returns the given scores."""
 
     version = "1"
 
@@ -101,7 +101,7 @@ def rows(folder: Path, worth: float = 1.2) -> None:
 
 
 def named(folder: Path) -> None:
-    """Labels that are words."""
+    """Return string labels."""
     labels, scores = labels_and_scores()
     table = {
         "id": [f"r{at:03d}" for at in range(N_ROWS)],
@@ -148,7 +148,7 @@ def choices(folder: Path, wrong_every: int = 4) -> None:
 
 
 def open_questions(folder: Path, n: int = 30, gate: Path | None = None) -> None:
-    """Questions with answers; with a gate only as many are answered as its file says."""
+    """Run a question task; with a gate, only as many questions are answered as its file states."""
     asked = itertools.count()
 
     async def answer(request: Any) -> str:
@@ -180,7 +180,7 @@ def rollouts(folder: Path, system_prompt: str = "", patience: int = 3) -> None:
 
 
 def make_all(folder: Path) -> None:
-    """Make a run of each of `KINDS`."""
+    """Write a run of each of `KINDS`."""
     rows(folder / "rows")
     rows(folder / "rows_b", worth=2.0)
     rows(folder / "rows_c", worth=0.8)

@@ -1,4 +1,4 @@
-"""The viewer in a process of its own, runs for it, and requests that no browser would send."""
+"""The viewer in a separate process, runs for it, and raw requests."""
 
 import http.client
 import json
@@ -37,10 +37,10 @@ _ROWS = """
 
 @dataclass(frozen=True)
 class Served:
-    """A viewer that answers."""
+    """A running viewer."""
 
     address: str
-    """With the token."""
+    """URL with the token."""
 
     @property
     def origin(self) -> str:
@@ -53,7 +53,7 @@ class Served:
     def ask(
         self, target: str, *, host: str | None = None, token: str | None = "", method: str = "GET"
     ) -> tuple[int, str]:
-        """Send a request as it is written: status and body. A token of "" is the right one."""
+        """Send a raw request and return status and body; "" sends the valid token."""
         if token == "":
             token = parse_qs(urlsplit(self.address).query)["token"][0]
         headers = {"Host": f"127.0.0.1:{self.port}" if host is None else host}
@@ -89,7 +89,7 @@ def served(folder: Path) -> Iterator[Served]:
 
 
 def million(folder: Path, n: int = MILLION) -> Run:
-    """A finished run of a million records, written where the library's writer would take minutes."""
+    """Write a finished run of a million records, faster than with the library's writer."""
     name = folder.name
     cell = {"value": 0.5, "status": "ok", "reason": None, "n_units": n}
     by_slice = {"items": {"by_scorer": {"model": {"score_mean": cell}}}}

@@ -330,7 +330,7 @@ class TestComparison:
         expected = ["q05", "q13", "q21", "q29", "q37"]
         assert sorted(unit.rpartition("/")[2] for unit in units) == expected
         page.on.locator("nav.cases a", has_text="all").first.click()
-        page.on.locator("nav.cases a[aria-current]", has_text="differ by most").wait_for()
+        page.on.locator("nav.cases a[aria-current]", has_text="largest difference").wait_for()
         units = page.on.locator("table.samples tbody th a").all_inner_texts()
         assert sorted(unit.rpartition("/")[2] for unit in units[:5]) == expected
         page.looks("dark", PHONE)

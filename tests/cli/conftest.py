@@ -1,4 +1,4 @@
-"""Running the command in this process, and small files of predictions."""
+"""Fixtures to run the command line in this process, and small prediction files."""
 
 import json
 import re
@@ -16,13 +16,13 @@ from eval_toolkit._internal import tables
 from eval_toolkit.cli import main
 
 PROGRESS = re.compile(r"^[\d,]+ of [\d,]+ requests.*\n", re.MULTILINE)
-"""Lines of the progress display where standard error is not a terminal."""
+"""Matches lines of the progress display if standard error is not a terminal."""
 Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
 def _interrupts_as_before() -> Iterator[None]:
-    """An interrupted command ends deaf to a second one; later tests and their children are not."""
+    """Restore the signal handlers, since an interrupted command ignores further interrupts."""
     before = signal.getsignal(signal.SIGINT)
     yield
     signal.signal(signal.SIGINT, before)
@@ -30,7 +30,7 @@ def _interrupts_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run the command line: exit code, standard output, standard error without progress."""
+    """Run a command; return its exit code, standard output, and standard error without progress."""
 
     def run(*args: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as caught:
@@ -48,7 +48,7 @@ def refuse_constant(constant: str) -> None:
 
 @pytest.fixture
 def as_json(command: Command) -> Callable[..., Any]:
-    """Run a command with ``--json``; it must succeed and print strict JSON."""
+    """Run a command with ``--json`` and return its strict JSON output; fail if it does not succeed."""
 
     def run(*args: object) -> Any:
         code, out, err = command(*args, "--json")
@@ -60,7 +60,7 @@ def as_json(command: Command) -> Callable[..., Any]:
 
 @pytest.fixture
 def unread() -> Callable[..., tuple[int, str]]:
-    """Run a command whose standard output nobody reads: exit code, standard error."""
+    """Run a command with closed standard output; return its exit code and standard error."""
 
     def run(*args: object) -> tuple[int, str]:
         with subprocess.Popen(
@@ -79,7 +79,7 @@ def unread() -> Callable[..., tuple[int, str]]:
 
 
 def columns_of(n: int = 200, seed: int = 3) -> dict[str, Any]:
-    """Two scorers of different worth, in three sources, with ids."""
+    """Return columns with two scorers of different quality, three sources and ids."""
     generator = np.random.default_rng(seed)
     label = (generator.random(n) < 0.4).astype(np.int64)
     evidence = generator.normal(size=(2, n)) + np.array([[1.0], [2.5]]) * label
@@ -101,5 +101,5 @@ def columns() -> dict[str, Any]:
 
 @pytest.fixture
 def preds(tmp_path: Path, columns: dict[str, Any]) -> Path:
-    """Predictions as a CSV file."""
+    """Write predictions to a CSV file."""
     return tables.write_table(columns, tmp_path / "preds.csv")

@@ -284,7 +284,7 @@ class TestNames:
         ("metric", "hint"),
         [
             ("roc_acu", "did you mean roc_auc"),
-            ("zzz", "there are pr_auc, roc_auc"),
+            ("zzz", "choose from pr_auc, roc_auc"),
             ("f1@fpr=0.1", "'fpr=0.1' is not a number; write f1@0.5"),
             ("roc_auc=0.1", "write roc_auc or roc_auc@fpr=0.01"),
             ("recall_at_fpr=low", "'low' is not a number"),

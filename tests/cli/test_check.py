@@ -244,7 +244,7 @@ class TestFindings:
         two = write(tmp_path, "test.csv", "text,t\nnothing new,\nquite late,10\n")
         code, out, err = command("check", one, two, "--time", "t")
         assert (code, err) == (0, "")
-        assert "no t before the end of an earlier split; 2 rows without t not checked" in out
+        assert "no t before the end of an earlier split; skipped 2 rows without t" in out
 
     def test_rows_at_the_end_of_the_past_are_told(self, command: Command, tmp_path: Path) -> None:
         one = write(tmp_path, "train.csv", "text,t\nsee you,1\nmore words,2\n")

@@ -109,7 +109,7 @@ class TestRuns:
         assert code == 1
         assert "incomplete" in out
         assert "the command that wrote it did not finish" in out
-        assert "write it again" in out
+        assert "write the run again" in out
 
     def test_no_manifest(self, command: Command, runs: Path) -> None:
         (runs / "a" / "manifest.json").unlink()

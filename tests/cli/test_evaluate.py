@@ -128,7 +128,7 @@ def test_a_scorer_that_fails_is_named_and_others_go_on(
 def test_why_there_is_no_interval(command: Command) -> None:
     """Eight authors are too few to resample; `score` of such a run says so, too."""
     _, out, _ = command("evaluate", "--loader", "mine:Loader", "--scorer", "mine:Length", *FAST)
-    why = "test mine:Length: no interval: bootstrap unavailable: 8 groups, at least 10 are needed"
+    why = "test mine:Length: no interval: bootstrap unavailable: 8 groups; at least 10 are needed"
     assert out.count(why) == 1
 
 

@@ -96,7 +96,7 @@ class TestRefused:
             ((run, "--to", "predictions", "--metric", "f1"), "--metric is 'f1'"),
             ((run, run, "--to", "model-card"), "two runs have the same name"),
             ((run, other, "--to", "model-card"), "pass a folder: -o FOLDER"),
-            ((other, "--to", "predictions"), "no records of this slice and scorer"),
+            ((other, "--to", "predictions"), "no records for this slice and scorer"),
             ((other, "--to", "lm-eval", "--samples", "-o", out), "there are no samples to export"),
             ((run, "--to", "csv", "-o", run / "x.csv"), "choose another"),
             ((tmp_path / "none", "--to", "csv"), "no such folder"),

@@ -47,7 +47,7 @@ def test_what_must_be_given_is_marked(command: Command, as_json: Json) -> None:
 def test_one_is_shown_with_context_columns_and_metrics(command: Command, as_json: Json) -> None:
     code, out, err = command("graders", "show", "word_count")
     assert (code, err) == (0, "")
-    assert "The requirement is given in the sample's context: comparison" in out
+    assert "The sample's context specifies the requirement with comparison" in out
     assert ["unit", "'words'"] in [line.split()[:2] for line in out.splitlines()]
     told = as_json("graders", "show", "chrf{word_order=2}")
     made = load_grader("chrf", word_order=2)
@@ -59,7 +59,7 @@ def test_one_is_shown_with_context_columns_and_metrics(command: Command, as_json
 def test_columns_that_depend_on_options_say_so(command: Command) -> None:
     code, out, _ = command("graders", "show", "regex_match")
     assert code == 0
-    assert "must be given" in out
+    assert "required" in out
     assert "columns: grader 'regex_match': needs pattern" in out
     assert "regex_match_found" in command("graders", "show", "regex_match{pattern='x'}")[1]
 

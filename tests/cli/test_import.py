@@ -79,7 +79,7 @@ def test_what_the_samples_contradict_is_in_run_and_report(command: Command, tmp_
     assert shown is not None
     assert shown.notes[0].startswith("imported from lm-eval 0.4.8, results_")
     assert shown.notes[1:] == [
-        "the log states exact_match,none of exact_match as 0.75: differs by 0.25"
+        "the log reports exact_match,none of exact_match as 0.75: differs by 0.25"
     ]
 
 

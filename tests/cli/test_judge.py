@@ -200,7 +200,7 @@ class TestRun:
         code, _, err = command(*arguments)
         assert code == 2
         assert err == (
-            "error: --votes is 3 at temperature 0, where all votes are equal; set --temperature\n"
+            "error: --votes is 3 at temperature 0, where all votes would be identical; set --temperature\n"
         )
         found = as_json(*arguments, "--temperature", 0.5)
         assert found["judges"]["correctness"]["n_asked"] == 3 * N
@@ -405,7 +405,9 @@ class TestStudy:
         assert as_json(*args) == as_json(*arguments)
         people["id"][0] = "somebody else"
         write(labels, people)
-        assert "1 labels are unused: their units are not in the source" in command(*args)[1]
+        assert (
+            "1 labels are not used, because their units are not in the source" in command(*args)[1]
+        )
         people["id"] = [f"x{i}" for i in range(len(known))]
         write(labels, people)
         code, _, err = command(*args)

@@ -136,9 +136,9 @@ def test_merge_refuses_in_one_line(command: Command) -> None:
     command(*RUN, "--out", "whole")
     for given, why in (
         ((one, "other"), "has config.decoding.max_tokens = 9, but"),
-        ((one, one), "is shard 1/2, like"),
-        ((one, "whole"), "whole: is not a shard of a run; run it with --shard i/n"),
-        ((one, two, "--grader", "f1"), "omit it, and rescore the merged run"),
+        ((one, one), "is shard 1/2, and so is"),
+        ((one, "whole"), "whole: not a shard of a run; run it with --shard i/n"),
+        ((one, two, "--grader", "f1"), "omit the option, and rescore the merged run"),
         ((one, two, "--seed", "3"), "--seed needs --task"),
     ):
         code, out, err = command("merge", *given, "--out", "all")

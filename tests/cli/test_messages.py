@@ -1,16 +1,19 @@
 """Messages speak of options: what the library calls its arguments, no command can be given."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import eval_toolkit
 from eval_toolkit._internal.words import number
-from eval_toolkit.cli._messages import in_options
+from eval_toolkit.cli._messages import _PHRASES, in_options
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import load_task, run_task
 
 Command = Callable[..., tuple[int, str, str]]
+PACKAGE = Path(eval_toolkit.__file__).parent
 
 RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
 
@@ -27,7 +30,7 @@ RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
         (["--subject", "Mars"], "--subject: there is no subject 'Mars'"),
         (["--perturb", "typos=2"], "--perturb typos=2: a probability must lie between 0 and 1"),
         (["--perturb", "typo"], "--perturb typo: did you mean typos?"),
-        (["--perturb", "paraphrase"], "--perturb paraphrase: there are typos, upper"),
+        (["--perturb", "paraphrase"], "--perturb paraphrase: choose from typos, upper"),
         (["--grader", "judge"], "grader 'judge': needs model, as in judge{model=…}"),
         (["--grader", "panel"], "grader 'panel': needs judges"),
         (["--grader", "f1", "--grader", "f1"], "as in bleu{name='other'}"),
@@ -122,3 +125,13 @@ def test_values_that_differ_by_rounding_errors_read_the_same() -> None:
     assert number(0.9125) == number(0.9125 + 2.0**-53) == number(0.9125 - 2.0**-53)
     assert number(-1e-15, "+") == "+0.000"
     assert number(None) == ""
+
+
+def test_each_reworded_phrase_occurs_in_a_library_message() -> None:
+    """A phrase that was reworded in the library alone would no longer name the option."""
+    sources = "".join(
+        path.read_text("utf-8") for path in PACKAGE.rglob("*.py") if path.name != "_messages.py"
+    )
+    written = re.sub(r'"\s*f?"', "", sources).replace("{{", "{").replace("}}", "}")
+    parts = [part for phrase in _PHRASES for part in phrase.split("; ")]
+    assert [part for part in parts if part not in written] == []

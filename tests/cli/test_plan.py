@@ -134,7 +134,10 @@ class TestDifference:
             (("--effect", 0.1, "--rows", 9), "pass --effect (rows needed) or --rows"),
             (("--effect", 0.1), "pass --disagree, or --expected and --correlation"),
             (("--effect", 0.1, "--different-rows"), "pass --expected (0/1 values) or --sd"),
-            (("--effect", 0.1, "--disagree", 0.05), "--disagree, is 0.05, below the effect"),
+            (
+                ("--effect", 0.1, "--disagree", 0.05),
+                "(--disagree) is 0.05; it must be at least the size of the effect, 0.1",
+            ),
             (("--effect", 3, "--disagree", 0.2), "--effect is 3; pass a share: 0.03"),
         ],
     )

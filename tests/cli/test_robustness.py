@@ -89,7 +89,7 @@ def test_what_else_differs_is_noted(as_json: Json, runs: dict[str, str], tmp_pat
     told = as_json("robustness", runs["plain"], tmp_path / "other", tmp_path / "again")
     other, again = told["notes"]
     assert "other has a different model from the unperturbed run" in other
-    assert "again is not recorded as perturbed" in again
+    assert "again is not marked as perturbed" in again
     assert as_json("robustness", runs["plain"], runs["upper"])["notes"] == []
 
 

@@ -62,7 +62,7 @@ def odd_ones_break() -> Any:
     return ScriptedModel(answer)
 
 
-_FAILED = "the target failed in some turn"
+_FAILED = "the target failed in at least one turn"
 
 
 def cells(out: str) -> dict[str, list[str]]:
@@ -476,8 +476,8 @@ class TestBadInput:
         ("name", "text", "message"),
         [
             ("p.txt", "", "p.txt: the file is empty"),
-            ("p.csv", "prompt,type\n", "p.csv: no seed prompts"),
-            ("p.csv", "a,b\n1,2\n", "no column name denotes a prompt"),
+            ("p.csv", "prompt,type\n", "p.csv: contains no seed prompts"),
+            ("p.csv", "a,b\n1,2\n", "no column contains the prompts"),
             ("p.csv", "prompt,safe\nhi,maybe\n", "row 1: 'safe' is 'maybe'"),
             ("p.json", '{"x": 1}', "it must contain a list of strings or objects"),
             ("p.json", "[NaN]", "not valid JSON"),
@@ -552,10 +552,10 @@ class TestSaidBeforehand:
         assert rollout("--target", REFUSES, "--out", folder)[0] == 0
         code, _, err = rollout("--target", GIVES_IN, "--out", folder)
         assert code == 2
-        assert err.startswith(f"error: {folder}: the stored run has another target (")
+        assert err.startswith(f"error: {folder}: the stored run has a different target (")
         code, _, err = rollout("--target", REFUSES, "--out", folder, tester="base64")
         assert code == 2
-        assert "the stored run has another tester ('static', here 'base64')" in err
+        assert "the stored run has a different tester ('static', here 'base64')" in err
 
     def test_help_shows_how_probes_are_written(self, command: Command) -> None:
         assert "scripted{probes=[" in command("rollout", "--help")[1]

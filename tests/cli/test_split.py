@@ -144,14 +144,14 @@ def test_folds_of_another_split_are_not_left_beside(
     before = parts_of(out)
     code, _, err = command("split", file, "--out", out, "--folds", 3, "--seed", 1)
     assert code == 2
-    assert "fold-4: is from another split; remove it, or choose another --out" in err
+    assert "fold-4: is from an earlier split; remove it, or choose another --out" in err
     assert parts_of(out) == before
     assert command("split", file, "--out", out, "--folds", 5, "--seed", 1)[0] == 0
     assert parts_of(out) != before
     (out / "fold-2" / "train.tsv").write_text("left over\n")
     code, _, err = command("split", file, "--out", out, "--folds", 5)
     assert code == 2
-    assert "fold-2: is from another split" in err
+    assert "fold-2: is from an earlier split" in err
 
 
 def test_more_than_two_labels_need_no_map_without_stratification(
@@ -263,7 +263,7 @@ def test_no_labels_are_needed_unless_stratified(command: Command, tmp_path: Path
         (["--sizes", "../a=0.5,b=0.5"], "--sizes: '../a=0.5' is not a part"),
         (["--sizes", "a=0.5,a=0.5"], "--sizes: 'a=0.5' is not a part"),
         (["--sizes", "a=0.5,b=0.5", "--folds", "2"], "pass either --sizes or --folds"),
-        (["--time", "day", "--group", "author"], "--time excludes --group"),
+        (["--time", "day", "--group", "author"], "--time cannot be combined with --group"),
         (["--time", "text"], "times must be numbers, dates or ISO 8601 text"),
         (["--group", "nope"], "there is no column 'nope' (--group)"),
         (["--sizes", "a=0.001,b=0.999"], "cannot fill the part 'a'"),

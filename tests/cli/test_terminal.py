@@ -211,7 +211,7 @@ def test_what_is_the_same_in_every_row_is_said_once() -> None:
 
 
 def test_reasons_stand_below_the_table_once() -> None:
-    why = "every resample is at the metric's bound"
+    why = "every resample attains the metric's bound"
     rows = [
         ["one", 0.0, Status("ok", why)],
         ["two", 0.1, Status("ok")],
@@ -223,7 +223,7 @@ def test_reasons_stand_below_the_table_once() -> None:
         "one     0.000  ok (1)",
         "two     0.100  ok",
         "three       0  ok (1)",
-        "(1) every resample is at the",
+        "(1) every resample attains the",
         "metric's bound",
     ]
 

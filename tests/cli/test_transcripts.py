@@ -69,7 +69,7 @@ def test_wrong_names_are_one_line(command: Command, run: Path, tmp_path: Path) -
     assert err == "error: --unit is 'u3', which does not exist; the units are 'u1', 'u2'\n"
     code, _, err = command("transcripts", run, "--out", tmp_path / "told.doc")
     assert code == 2
-    assert "or set --format" in err
+    assert "or pass --format" in err
     code, _, err = command("transcripts", tmp_path / "none")
     assert (code, "no such folder" in err) == (2, True)
 

@@ -123,7 +123,7 @@ def test_json(command: Command, tmp_path: Path) -> None:
         ("", "file.json"),
         ("{", "malformed JSON"),
         ('{"a": NaN}', "NaN is not valid JSON"),
-        ("[1]", "its schema is unknown; use one of manifest.v1.json"),
+        ("[1]", "its schema is unknown; pass one of manifest.v1.json"),
         ('{"code_versions": {}, "schema_version": "v9"}', "its schema_version 'v9'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""How objects are broken on purpose."""
+"""Helpers to create objects that violate a contract."""
 
 import itertools
 from collections.abc import Callable
@@ -6,15 +6,15 @@ from typing import Any
 
 Method = Callable[..., Any]
 Mutants = dict[str, tuple[Any, ...]]
-"""By rule: an object that breaks it, and the rules that cannot but break with it."""
+"""Maps each rule to an object that violates it, and the rules that are necessarily violated too."""
 
 
 def like(base: type, **members: Any) -> Any:
-    """Return an object like those of a class, but for some members."""
+    """Return an instance of a class with some members replaced."""
     return type(base.__name__, (base,), members)()
 
 
 def counting(method: Callable[[int, Any], Any]) -> Method:
-    """Return a method of one argument that is told how often it was called before."""
+    """Return a method that receives the number of previous calls."""
     count = itertools.count()
     return lambda self, *given: method(next(count), *given)

@@ -1,4 +1,4 @@
-"""Objects that handle answers and conversations, each of which breaks one rule of its contract."""
+"""Graders, tasks, models and scorers that each violate one rule of their contract."""
 
 import itertools
 from typing import Any
@@ -21,7 +21,7 @@ from eval_toolkit.testing import ODD_TEXTS, TEXTS
 
 
 class Same:
-    """Whether the answer is the reference."""
+    """Grader that compares the answer with the reference."""
 
     name = "same"
     version = "1"
@@ -71,7 +71,7 @@ GRADERS: Mutants = {
 
 
 class Sums(BaseTask[str]):
-    """Additions, one of two choices."""
+    """Task with additions and two choices."""
 
     NAME = "Sums"
     RESPONSE_TYPE = ResponseType.LOGLIKELIHOODS
@@ -90,7 +90,7 @@ class Sums(BaseTask[str]):
 
 
 class Twice(Sums):
-    """Shows one sample twice."""
+    """Task that returns one sample twice."""
 
     def samples(self, limit: int | None = None, *, order: str = "shuffled") -> Any:
         found = super().samples(limit, order=order)
@@ -98,7 +98,7 @@ class Twice(Sums):
 
 
 class Endless(Sums):
-    """Asks something else every time."""
+    """Task whose samples change on every call."""
 
     asked = itertools.count()
 
@@ -110,7 +110,7 @@ class Endless(Sums):
 
 
 class FromTheEnd(Sums):
-    """Where few are asked for, they are others."""
+    """Task whose first sample depends on the limit."""
 
     def samples(self, limit: int | None = None, *, order: str = "shuffled") -> Any:
         from dataclasses import replace
@@ -120,14 +120,14 @@ class FromTheEnd(Sums):
 
 
 class Silent(Sums):
-    """Asks nothing."""
+    """Task without samples."""
 
     def samples(self, limit: int | None = None, *, order: str = "shuffled") -> Any:
         return []
 
 
 class OfOne(Sums):
-    """There is nothing to choose."""
+    """Task with a single choice."""
 
     def _get_possible_completions(self, item: Any) -> list[str]:
         return [str(item["n"] + 1)]
@@ -149,7 +149,7 @@ TASKS: Mutants = {
 
 
 class Parrot:
-    """Says the last word, and finds short continuations likely."""
+    """Model that repeats the last word and prefers short continuations."""
 
     name = "parrot"
 
@@ -200,7 +200,7 @@ async def _no_blanks(self: Any, request: Any) -> Any:
 
 
 class Moody(Parrot):
-    """Says more every time."""
+    """Model whose responses grow with every call."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -211,7 +211,7 @@ class Moody(Parrot):
 
 
 class Crowded(Parrot):
-    """Mixes up what is under way together."""
+    """Model that mixes up concurrent requests."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -228,7 +228,7 @@ class Crowded(Parrot):
 
 
 class InItsLoop(Parrot):
-    """Keeps what belongs to the loop it was first asked in."""
+    """Model that keeps resources of its first event loop."""
 
     loop: Any = None
 
@@ -283,7 +283,7 @@ MODELS: Mutants = {
 
 
 class Shouting:
-    """The share of capitals."""
+    """Text scorer that returns the fraction of capital letters."""
 
     name = "shouting"
     version = "1"
@@ -345,7 +345,7 @@ def _scored(texts: Any) -> Any:
 
 
 class Plain:
-    """Says the goal."""
+    """Attack that sends the goal."""
 
     name = "plain"
     version = "1"
@@ -376,7 +376,7 @@ ATTACKS: Mutants = {
 
 
 class Upper:
-    """Capitals."""
+    """Text transform to upper case."""
 
     name = "upper"
 
@@ -396,7 +396,7 @@ TRANSFORMS: Mutants = {
 
 
 class Reader(CsvPredictionReader):
-    """Reads CSV."""
+    """Prediction reader for CSV files."""
 
 
 def reading(**changed: Any) -> Any:
@@ -415,7 +415,7 @@ READERS: Mutants = {
 
 
 class Doubling(Kind[Any]):
-    """Doubles numbers."""
+    """Kind that doubles numbers."""
 
     name = "doubling"
 
@@ -491,4 +491,4 @@ FINE = {
     "text_scorer": Shouting(),
     "text_transform": Upper(),
 }
-"""What the broken ones are made of."""
+"""Valid objects from which the violations are derived."""

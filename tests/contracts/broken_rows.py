@@ -1,4 +1,4 @@
-"""Objects that handle rows, each of which breaks one rule of its contract."""
+"""Scorers, selectors, metrics, loaders, checks and splitters that each violate one rule."""
 
 import itertools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from eval_toolkit.text_dedup import JaccardNgramStrategy
 
 
 class Length:
-    """Long texts are positive."""
+    """Scorer that classifies long texts as positive."""
 
     version = "1"
 
@@ -26,7 +26,7 @@ class Length:
 
 
 class Share(Length):
-    """Says how many labels were positive, of those of the last fit."""
+    """Scorer that returns the fraction of positives in its training data."""
 
     def __init__(self) -> None:
         self.labels: list[int] = []
@@ -82,7 +82,7 @@ SCORERS: Mutants = {
 
 
 class Half:
-    """The threshold 0.5."""
+    """Selector of the threshold 0.5."""
 
     criterion = "half"
     threshold = 0.5
@@ -94,7 +94,7 @@ class Half:
 
 
 def selecting(change: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return a selector whose result, or what it was given, is changed."""
+    """Return a selector that changes its result or its input."""
 
     def select(self: Any, y_true: Any, y_score: Any) -> Any:
         return change(Half.select(self, y_true, y_score), y_true, y_score)
@@ -148,7 +148,7 @@ SELECTORS: Mutants = {
 
 
 class Mean:
-    """The mean score of positives."""
+    """Metric that returns the mean score of positives."""
 
     name = "mean"
 
@@ -165,7 +165,7 @@ def _spoiling(self: Any, y_true: Any, y_score: Any) -> float:
 
 
 class Local(Mean):
-    """Cannot be pickled."""
+    """Metric that cannot be pickled."""
 
     def __reduce__(self) -> Any:
         raise TypeError("stays here")
@@ -179,7 +179,7 @@ def _kept(key: str) -> Any:
 
 
 def metric(key: str, **members: Any) -> Any:
-    """Return a metric that can be pickled, by its key."""
+    """Return a picklable metric by its key."""
     made = like(Mean, __reduce__=lambda self: (_kept, (key,)), **members)
     _KEPT[key] = made
     return made
@@ -208,7 +208,7 @@ METRICS: Mutants = {
 
 
 class Rows:
-    """Two rows."""
+    """Slice with two rows."""
 
     name = "two"
     y_true = np.array([0, 1])
@@ -229,7 +229,7 @@ SLICES: Mutants = {
 
 
 class Loader:
-    """One slice."""
+    """Loader of one slice."""
 
     rows = EvalSlice("test", {"text": ["a", "b"], "label": [0, 1]})
 
@@ -262,7 +262,7 @@ LOADERS: Mutants = {
 
 
 class Copies:
-    """Finds copies."""
+    """Leakage check that finds copies."""
 
     name = "Copies"
 
@@ -271,7 +271,7 @@ class Copies:
 
 
 def finding(change: Callable[[Any, Any], Any]) -> Any:
-    """Return a check whose finding, or what it was given, is changed."""
+    """Return a check that changes its finding or its input."""
 
     def validate(self: Any, splits: Any) -> Any:
         return change(Copies.validate(self, splits), splits)
@@ -309,7 +309,7 @@ def _json_fault(found: LeakageFinding, splits: Any) -> LeakageFinding:
 
 
 def _beyond(found: LeakageFinding, splits: Any) -> LeakageFinding:
-    """Name a row that is not there, where there are many."""
+    """Return a finding with a nonexistent row if the test split has many rows."""
     n = splits["test"].n if "test" in splits else 0
     return _with(found, drop_indices={"test": [n]}, n_affected=1) if n > 7 else found
 
@@ -338,7 +338,7 @@ CHECKS: Mutants = {
 
 
 class Thirds:
-    """Three folds, by position."""
+    """Splitter into three folds by position."""
 
     def iter_folds(self, slice_: Any, *, groups: Any = None) -> Any:
         for fold in range(3):
@@ -353,7 +353,7 @@ class Thirds:
 
 
 def folding(change: Callable[[dict[str, Any], Any], Any]) -> Any:
-    """Return a splitter whose folds are changed."""
+    """Return a splitter that changes its folds."""
 
     def iter_folds(self: Any, slice_: Any, *, groups: Any = None) -> Any:
         for fold in Thirds().iter_folds(slice_):
@@ -387,13 +387,13 @@ def _renumbers(fold: dict[str, Any], whole: Any) -> dict[str, Any]:
 
 
 def _flipped(fold: dict[str, Any], whole: Any) -> dict[str, Any]:
-    """Turn the labels of what is tested, under the same ids."""
+    """Flip the labels of the test part but keep the ids."""
     test = fold["test"]
     return {**fold, "test": replace(test, df=test.df.assign(label=1 - test.df["label"]))}
 
 
 class Seeded(Thirds):
-    """Changes itself in the place of another."""
+    """Splitter that reseeds itself instead of returning a copy."""
 
     seed = 0
 
@@ -430,7 +430,7 @@ SPLITTERS: Mutants = {
 
 
 class Pool:
-    """Every fourth row is for validation."""
+    """Pool builder that uses every fourth row for validation."""
 
     def build(self, train: Any, *, fold_idx: int) -> Any:
         val = np.arange(train.n) % 4 == 0
@@ -466,11 +466,11 @@ POOLS: Mutants = {
 
 
 class Similar(JaccardNgramStrategy):
-    """Compares by pieces."""
+    """Similarity strategy based on n-grams."""
 
 
 def comparing(change: Callable[[Any, Any], Any], **members: Any) -> Any:
-    """Return a strategy whose similarities and indices are changed."""
+    """Return a strategy that changes its similarities and indices."""
 
     def pairs_within(self: Any, texts: list[str], k_neighbors: int) -> Any:
         return change(*JaccardNgramStrategy.pairs_within(self, texts, k_neighbors))
@@ -482,14 +482,14 @@ def comparing(change: Callable[[Any, Any], Any], **members: Any) -> Any:
 
 
 def _second_first(similarities: Any, indices: Any) -> Any:
-    """Put the second neighbour before the first where both are alike."""
+    """Swap the first two neighbours if they are equally similar."""
     tied = similarities[:, 0] == similarities[:, 1]
     order = np.where(tied[:, None], [[1, 0, *range(2, indices.shape[1])]], range(indices.shape[1]))
     return similarities, np.take_along_axis(indices, order, axis=1)
 
 
 def _without_copies(similarities: Any, indices: Any) -> Any:
-    """Take copies for ordinary neighbours."""
+    """Treat copies as ordinary neighbours."""
     changed = similarities.copy()
     changed[:, 1:] = np.minimum(changed[:, 1:], 0.5)
     return changed, indices
@@ -557,4 +557,4 @@ FINE = {
     "slice": Rows(),
     "splitter": Thirds(),
 }
-"""What the broken ones are made of."""
+"""Valid objects from which the violations are derived."""

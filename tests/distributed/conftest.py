@@ -1,4 +1,4 @@
-"""A real Ray and a real Dask, each started once on this machine and stopped at the end."""
+"""Local Ray and Dask clusters, each started once and stopped at the end."""
 
 import importlib.util
 import os
@@ -12,7 +12,7 @@ from eval_toolkit.integrations.executors import open_executor
 
 
 def installed(name: str) -> ModuleType:
-    """Return a module; CI must have it."""
+    """Import a module; if it is missing, skip the test (fail in CI)."""
     if importlib.util.find_spec(name) is None:
         reason = f"{name} is not installed: run `make test-distributed`"
         if os.environ.get("CI") == "true":
@@ -23,7 +23,7 @@ def installed(name: str) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def ray() -> Iterator[ModuleType]:
-    """Ray as a user starts it: ours join it."""
+    """Start Ray as a user would; the package connects to it."""
     module = installed("ray")
     with open_executor("ray", 1) as first:  # a process may start several, one after the other
         assert first.submit(abs, -1).result() == 1
@@ -36,7 +36,7 @@ def ray() -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="session")
 def dask_address() -> Iterator[str]:
-    """The address of a Dask scheduler that runs."""
+    """Return the address of a running Dask scheduler."""
     distributed = installed("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"

@@ -1,4 +1,4 @@
-"""What tests of documentation pages share: which pages there are, their blocks, their commands."""
+"""Shared helpers for tests of documentation pages: pages, code blocks and commands."""
 
 import contextlib
 import io
@@ -26,23 +26,23 @@ BUILT = ("_build", "made")  # folders of what is made of the pages
 
 
 def pages() -> list[Path]:
-    """Every page people read, in the repository and on the site."""
+    """Return all documentation pages in the repository and on the site."""
     found = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     return sorted(page for page in found if not {*BUILT} & {*page.relative_to(ROOT).parts})
 
 
 def named(page: Path) -> str:
-    """Return a page's path below the repository."""
+    """Return a page's path relative to the repository."""
     return page.relative_to(ROOT).as_posix()
 
 
 def run_blocks(page: Path, folder: Path | None = None) -> int:
-    """Run a page; return how many of its blocks print what the page shows."""
+    """Run the blocks of a page; return the number of blocks with verified output."""
     return run_page(page, folder).n_shown
 
 
 def commands(page: Path) -> list[str]:
-    """Return the command lines of a page: of its shell blocks, and the `run:` of a workflow."""
+    """Return the command lines in the shell blocks of a page and in `run:` steps of workflows."""
     lines: list[str] = []
     for fence in fences(page.read_text("utf-8")):
         if fence.language == "sh":
@@ -53,7 +53,7 @@ def commands(page: Path) -> list[str]:
 
 
 def check_command(line: str) -> None:
-    """Every command in a line must be one: ours are parsed by themselves, up to running them."""
+    """Check that the commands of a line exist; those of eval-toolkit are parsed without running."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&")
     lexer.whitespace_split = True
     words = [*lexer]
@@ -73,7 +73,7 @@ def check_command(line: str) -> None:
 
 
 def parse(words: list[str]) -> None:
-    """Let a command of ours read its arguments; files may be missing."""
+    """Parse the arguments of an eval-toolkit command; files may be missing."""
     command: click.Command = cli
     context = click.Context(cli, info_name="eval-toolkit")
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):

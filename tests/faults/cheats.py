@@ -1,4 +1,4 @@
-"""Programs that try to pass their tests without right."""
+"""Programs that try to pass their tests without solving the task."""
 
 __all__ = ["CHEATS", "RIGHT", "TESTED"]
 
@@ -243,7 +243,7 @@ unittest.defaultTestLoader.loadTestsFromTestCase(Test).run(ran)
 assert ran.wasSuccessful()
 """
 RIGHT = "assert f(1) == 42"
-"""What most of `CHEATS` are tested with …"""
+"""Tests used for most of `CHEATS`."""
 TESTED = {
     "a text that equals everything": "assert f(1) == 'x'",
     "a difference of nothing": _CLOSE,
@@ -283,4 +283,4 @@ TESTED = {
     "an error that is a title": "assert f(1).istitle()",
     "numbers of its own": "assert len(f(1) ^ {1, 2}) == 0",
 }
-"""… and the others."""
+"""Tests used for the remaining `CHEATS`."""

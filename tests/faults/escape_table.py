@@ -1,7 +1,7 @@
-"""Every hostile program at every level: ``python -m tests.faults.escape_table`` prints a table.
+"""Table of hostile programs by sandbox level: ``python -m tests.faults.escape_table``.
 
-As this user and, where this user is root, as an ordinary one; with namespaces, without them as in most
-containers, and without Landlock as on old kernels. Nothing but the standard library is needed inside.
+Runs as the current user and, if that is root, also as an unprivileged user; with namespaces, without them
+(as in most containers), and without Landlock (as on old kernels). Only the standard library is required.
 """
 
 import json
@@ -38,7 +38,7 @@ SECONDS = 1.0
 
 
 def tried(folder: Path) -> dict[str, Any]:
-    """Return the level here and, of each group, the programs that did what they wanted to."""
+    """Return the sandbox level, and the programs of each group that succeeded."""
     if os.environ.get("WITHOUT_BUBBLEWRAP"):
         levels._WAYS = levels._WAYS[1:]
     found = levels.measured_level()
@@ -75,7 +75,7 @@ def _passes(way: str, code: str, tests: str) -> bool:
 
 
 def measured(user: int, refused: str) -> dict[str, Any]:
-    """Return what `tried` does, found out as another user on a system with less."""
+    """Return the result of `tried` as another user with restricted kernel features."""
     python = sys.executable
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         if user != os.getuid():
@@ -102,7 +102,7 @@ def measured(user: int, refused: str) -> dict[str, Any]:
 
 
 def _reached(python: str, user: int) -> str:
-    """Return an interpreter that a user can run: this one may lie in another's home."""
+    """Return an interpreter that the user can run, since the current one may be in another's home."""
     try:
         subprocess.run([python, "-c", ""], user=user, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -111,7 +111,7 @@ def _reached(python: str, user: int) -> str:
 
 
 def main() -> None:
-    """Print the table; exit with 1 if anything has escaped."""
+    """Print the table; exit with 1 if a program has escaped."""
     users = [os.getuid()] if os.getuid() else [0, ORDINARY]
     columns = ["level", *(f"{name} ({len(group)})" for name, group in GROUPS.items())]
     columns.append(f"harmless ones that work ({len(escapes.HARMLESS)})")

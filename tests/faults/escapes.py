@@ -1,8 +1,8 @@
-"""Programs that try to get out of the sandbox, to use the machine up, or to pass without right.
+"""Programs that try to escape the sandbox, exhaust resources or pass without a solution.
 
-Each reaches its end, where ``done`` is set, only if what it tried has worked. Every one comes to an
-end by itself and does little harm before: should the sandbox fail, the test fails, not the machine.
-`Outside` is what they aim at, and says whether they have touched it.
+A program sets ``done`` at its end only if its attempt has succeeded. All programs terminate and cause
+little damage, so a failing sandbox fails the test without harming the machine. `Outside` provides their
+targets and detects changes.
 """
 
 import os
@@ -240,7 +240,7 @@ HIDDEN = {
         "for i in range(20_000): open(f'x{i}', 'wb').close()"
     ),
 }
-"""Programs that write more than they may where a look at their folder does not find it."""
+"""Programs that exceed their disk limit in ways that are invisible in their folder."""
 
 HARMLESS = {
     "save the right one as a separate file": "open('x', 'w').write('y'); assert open('x').read() == 'y'",
@@ -270,7 +270,7 @@ HARMLESS = {
 
 
 class Outside:
-    """What belongs to the user and must stay as it is: files, a process, sockets, a pipe."""
+    """Resources of the user that must not change: files, a process, sockets and a pipe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "outside"
@@ -316,7 +316,7 @@ class Outside:
 
     @property
     def names(self) -> str:
-        """Python code that tells a program where everything is."""
+        """Return Python code with the locations of the resources, for a program."""
         given = {
             "FILE": str(self.file),
             "FOLDER": str(self._folder),
@@ -355,7 +355,7 @@ class Outside:
         }
 
     def touched(self) -> list[str]:
-        """Return what is no longer as it was."""
+        """Return the resources that were changed."""
         try:
             now = self._state()
         except OSError as gone:

@@ -1,6 +1,6 @@
-"""A run to be killed while it judges: ``python judged_run.py FOLDER``.
+"""Run to be killed during judging: ``python judged_run.py FOLDER``.
 
-Every request, of the model and of the judge, is noted in ``asked.txt`` before it is answered.
+Every request to the model and the judge is logged in ``asked.txt`` before it is answered.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Calls of the kernel, files and descriptors that no program may reach, as `escapes` tries them."""
+"""System calls, files and descriptors that programs must not reach, for `escapes`."""
 
 __all__ = ["KERNEL_CALLS"]
 

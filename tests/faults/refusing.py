@@ -1,7 +1,7 @@
-"""Run a command where the system refuses namespaces, or more: ``refusing.py WHAT COMMAND...``.
+"""Run a command with kernel features disabled: ``refusing.py WHAT COMMAND...``.
 
-WHAT is ``namespaces``, as in a container with its usual settings; or ``landlock``, which refuses
-Landlock too, as an old kernel; or ``filters``, which also refuses filters of system calls.
+WHAT is ``namespaces``, as in a container with default settings; ``landlock``, which also disables
+Landlock, as on an old kernel; or ``filters``, which also disables system call filters.
 """
 
 import ctypes
@@ -12,13 +12,13 @@ import sys
 _UNSHARE, _SETNS, _CLONE, _CLONE3 = ((272, 97), (308, 268), (56, 220), (435, 435))
 _LANDLOCK, _PRCTL, _SECCOMP = (444, 444), (157, 167), (317, 277)
 _NEW = 0x7E020000
-"""Every flag of clone that asks for a namespace."""
+"""All clone flags that create a namespace."""
 _ALLOW, _REFUSE, _UNKNOWN = 0x7FFF0000, 0x00050001, 0x00050026
 _LOAD, _EQUAL, _HAS_BITS, _ANSWER = 0x20, 0x15, 0x45, 0x06
 
 
 def main(what: str, *command: str) -> None:
-    """Put the filter in place, then be the command."""
+    """Install the filter, then execute the command."""
     arm = int(os.uname().machine == "aarch64")
     rules = [(_LOAD, 0, 0, 0)]
     for call, answer in ((_UNSHARE, _REFUSE), (_SETNS, _REFUSE), (_CLONE3, _UNKNOWN)):

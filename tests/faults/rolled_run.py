@@ -1,12 +1,12 @@
-"""Rollouts to be killed: ``python rolled_run.py FOLDER [flaky | dying]``.
+"""Rollout run to be killed: ``python rolled_run.py FOLDER [flaky | dying]``.
 
-Tester, target and judge are models that note every request in ``asked.txt`` before they answer.
-What they are asked is told by a mark: tester and target repeat it in what they say, so that it is
-found in the journal, and the judge is told by the mark of the answer that it judges.
+Tester, target and judge are models that log every request in ``asked.txt`` before they answer.
+Requests are identified by a mark: tester and target repeat it in their responses, so that it is in the
+journal, and a judge request has the mark of the judged answer.
 
-"flaky" lets some requests fail. "dying" begins a small run in a folder for each moment at which
-something is to last (a file is brought to the disk or moved to its place), kills it right before
-that moment, and goes on with it; ``before.jsonl`` is the journal as the kill left it.
+"flaky" makes some requests fail. "dying" starts a small run in a separate folder for each durable
+operation (syncing or renaming a file), kills it immediately before that operation and resumes it;
+``before.jsonl`` is the journal after the kill.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from eval_toolkit.rollouts.scorers import JudgeScorer
 
 N_SEEDS, ATTEMPTS, DEPTH = 20, 2, 3
 N_REQUESTS = 3 * DEPTH * ATTEMPTS * N_SEEDS
-"""A probe, an answer and a verdict in every turn."""
+"""Number of requests of the run; each turn has a probe, an answer and a verdict."""
 CONCURRENCY = 8
 MARK = re.compile(r"[pt][0-9a-f]{12}")
 
@@ -69,7 +69,7 @@ async def verdict(request):
 
 
 def run(folder, n_seeds=N_SEEDS, attempts=ATTEMPTS, depth=DEPTH):
-    """Roll out, or go on; return what came of it."""
+    """Start or resume the run; return its result."""
     folder.mkdir(parents=True, exist_ok=True)
     OPTIONS["asked"] = os.open(folder / "asked.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     random.seed(os.fstat(OPTIONS["asked"]).st_size)  # another one each time it goes on
@@ -88,7 +88,7 @@ def run(folder, n_seeds=N_SEEDS, attempts=ATTEMPTS, depth=DEPTH):
 
 
 def die_at(moment):
-    """Kill this process right before the given moment, counted from 1."""
+    """Kill this process immediately before the given durable operation, counted from 1."""
     left = [moment]
 
     def before(real):
@@ -105,7 +105,7 @@ def die_at(moment):
 
 
 def die_everywhere(folder):
-    """Kill a run before each of its moments, and go on with all of them."""
+    """Kill a run before each of its durable operations, and resume all of them."""
     # Here, not in every child:
     import duckdb  # noqa: F401
 

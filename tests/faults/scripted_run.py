@@ -1,7 +1,7 @@
-"""A run to be killed: ``python scripted_run.py FOLDER [flaky]`` asks a slow model and measures.
+"""Run of a slow model, to be killed: ``python scripted_run.py FOLDER [flaky]``.
 
-Every request is noted in ``asked.txt`` before it is answered; the measurements, which depend on the
-answers alone, are written to ``measured.json`` at the end.
+Every request is logged in ``asked.txt`` before it is answered; the results, which depend only on the
+answers, are written to ``measured.json`` at the end.
 """
 
 import asyncio

@@ -167,7 +167,7 @@ def test_a_full_disk_says_so_and_loses_nothing(
             rolled_run.run(tmp_path / "r", **small)
     assert str(caught.value) == (
         f"{journal}: the journal cannot be written: No space left on device; finished requests "
-        "are kept, and the same run resumes from there"
+        "are kept; repeat the run to resume"
     )
     known, n_asked = finished(journal), len(asked(tmp_path / "r"))
     assert len(known) == n_entries

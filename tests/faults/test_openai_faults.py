@@ -46,12 +46,12 @@ def test_what_passes_is_asked_again(fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "words"),
     [
-        ("400", "bad_request", "answered 400: injected 400"),
-        ("401", "auth", "answered 401"),
-        ("403", "auth", "answered 403"),
-        ("404", "not_found", "answered 404"),
-        ("422", "bad_request", "answered 422"),
-        ("501", "unsupported", "answered 501"),
+        ("400", "bad_request", "returned status 400: injected 400"),
+        ("401", "auth", "returned status 401"),
+        ("403", "auth", "returned status 403"),
+        ("404", "not_found", "returned status 404"),
+        ("422", "bad_request", "returned status 422"),
+        ("501", "unsupported", "returned status 501"),
         ("quota", "auth", "exceeded your current quota"),
         ("too-long", "too_long", "maximum context length"),
         ("filtered", "refused", "filtered"),
@@ -98,7 +98,7 @@ def test_an_answer_without_end_is_given_up_at_64_mebibytes(fault: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with (
         FaultServer(script={QUESTION: [fault] * 9}) as server,
-        pytest.raises(ModelError, match="answered with more than 67108864 bytes") as caught,
+        pytest.raises(ModelError, match="returned more than 67108864 bytes") as caught,
     ):
         ask(server, max_tries=1, timeout_s=600.0)
     assert caught.value.kind == "garbled"
@@ -122,7 +122,7 @@ def test_a_hang_ends_with_the_timeout_and_is_asked_again() -> None:
     assert (answer.text, answer.usage.tries) == ("5", 2)
     with (
         FaultServer(script={QUESTION: ["hang"] * 9}) as server,
-        pytest.raises(ModelError, match=r"did not answer within 0.2 s \(tried 2 times\)"),
+        pytest.raises(ModelError, match=r"did not respond within 0.2 s \(tried 2 times\)"),
     ):
         ask(server, timeout_s=0.2, max_tries=2)
 

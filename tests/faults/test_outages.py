@@ -100,8 +100,8 @@ def test_progress_says_since_when_the_server_is_away() -> None:
     assert away
     assert away[0].to_dict()["away_since"] == away[0].away_since.isoformat(timespec="seconds")
     assert told[-1].away_since is None
-    assert sum("server away since " in line for line in lines) >= 1
-    assert "server away" not in lines[-1]
+    assert sum("server unreachable since " in line for line in lines) >= 1
+    assert "server unreachable" not in lines[-1]
 
 
 def test_tls_that_is_refused_stops_at_once() -> None:

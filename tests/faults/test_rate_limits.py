@@ -85,7 +85,7 @@ def test_a_prompt_refused_without_end_fails_alone() -> None:
     found = run_night(server, sums(300), night_model(), patience_s=None)
     failed = [outcome for outcome in found if outcome.error is not None]
     assert found.n_errors == len(failed) == 1
-    assert "answered 429" in str(failed[0].error)
+    assert "returned status 429" in str(failed[0].error)
     assert clock.now < 120.0
 
 
@@ -93,7 +93,7 @@ def test_refusals_without_end_stop_the_run_after_its_patience() -> None:
     clock = VirtualClock()
     server = NightServer(clock, Bucket(60, 60, clock))
     server.outages = [(30.0, 1e9, "429")]
-    with pytest.raises(ModelError, match=r"requests stopped.*answered 429") as caught:
+    with pytest.raises(ModelError, match=r"requests stopped.*returned status 429") as caught:
         run_night(server, sums(500), night_model(total_timeout_s=60.0), patience_s=900.0)
     assert caught.value.kind == "unreachable"
     assert 900.0 <= clock.now <= 1000.0

@@ -138,11 +138,11 @@ def test_reasons_say_the_turn_the_speaker_and_the_fault(done: Done) -> None:
     records = done.run.records
     said = dict(zip(records.unit_id, records.reason["attack_success"], strict=True))
     for n, words in {
-        8: "turn 1: the target: .* answered 500: injected 500 .tried 3 times",
+        8: "turn 1: the target: .* returned status 500: injected 500 .tried 3 times",
         9: "turn 1: the target: .* that are not JSON",
         11: "turn 1: the target: .*content filter",
-        12: "turn 1: the target: .* answered 400: injected 400$",
-        LATE: "turn 2: the target: .* answered 500",
+        12: "turn 1: the target: .* returned status 400: injected 400$",
+        LATE: "turn 2: the target: .* returned status 500",
     }.items():
         assert re.match(words, said[f"q{n:02d}"]), said[f"q{n:02d}"]
         assert "\n" not in said[f"q{n:02d}"]

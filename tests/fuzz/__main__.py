@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: fuzz all targets for some minutes and print a table of executions."""
+"""``python -m tests.fuzz``: Fuzz all targets for some minutes and print a table of executions."""
 
 import argparse
 import sys
@@ -31,7 +31,7 @@ def _row(name: str, reads: str, tally: Tally) -> str:
 
 
 def main() -> None:
-    """Fuzz, print the table, and exit with 1 where there are findings."""
+    """Fuzz, print the table, and exit with 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="all by default")
     parser.add_argument("--minutes", type=float, default=5.0, help="for all targets together")
@@ -40,7 +40,7 @@ def main() -> None:
     asked = parser.parse_args()
     unknown = sorted(set(asked.targets) - set(TARGETS))
     if unknown:
-        parser.error(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
+        parser.error(f"there is no target {unknown[0]!r}; choose from {', '.join(TARGETS)}")
     FINDINGS.mkdir(exist_ok=True)
     (FINDINGS / ".gitignore").write_text("*\n")
     tallies = fuzz(

@@ -1,4 +1,4 @@
-"""Processes that fuzz, one for each target at a time, watched from outside."""
+"""Supervision of fuzzing processes, one at a time per target."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from tests.fuzz.working import LIMITS, Limits, Tally, digest, store, told
 __all__ = ["fuzz"]
 
 _SLICE_S = 120.0
-"""Then a process is replaced, so that what leaks in one does not count as one input's memory."""
+"""Lifetime of a process in seconds; a new process limits the effect of leaks on memory findings."""
 _ROOT = Path(__file__).parents[2]
 
 
@@ -29,22 +29,22 @@ def fuzz(
     findings: Path,
     limits: Limits = LIMITS,
 ) -> dict[str, Tally]:
-    """Fuzz targets for a time, which they share; return the counts of each.
+    """Fuzz targets for a total time; return the counts of each.
 
     Parameters
     ----------
     names : sequence of str
-        Targets.
+        Names of the targets.
     seconds : float
-        Of the clock, in all.
+        Total wall-clock time.
     jobs : int
-        Processes at once.
+        Number of parallel processes.
     seed : int
-        Of all choices.
+        Random seed.
     findings : path
-        Folder that inputs of findings are written to.
+        Folder to which inputs of findings are written.
     limits : Limits
-        Of one execution.
+        Limits of one execution.
     """
     share = seconds * jobs / len(names)
     rounds = max(1, round(share / _SLICE_S))
@@ -61,7 +61,7 @@ def fuzz(
 
 
 def _slice(name: str, seed: int, seconds: float, findings: Path, limits: Limits) -> Tally:
-    """Fuzz a target; go on with another process where one dies."""
+    """Fuzz a target, with a new process if one dies."""
     total, end = Tally(), time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         while total.n < limits.least or end - time.monotonic() > min(1.0, seconds / 2):
@@ -99,7 +99,7 @@ def _process(
 
 
 def _watched(process: "subprocess.Popen[bytes]", current: Path, limits: Limits) -> str:
-    """Wait for a process, end it where it hangs, and return how it ended."""
+    """Wait for a process, kill it if it hangs, and return how it ended."""
     why = ""
     while process.poll() is None:
         time.sleep(0.2)

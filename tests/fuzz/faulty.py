@@ -1,4 +1,4 @@
-"""Targets that break the rule in each way there is, for the test of the engine."""
+"""Targets that violate the rule in every possible way, for tests of the fuzzer."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
-"""Inputs out of inputs: changes of bytes, of text, and of the values that a document holds.
+"""Mutation of inputs: changes to bytes, text, and the values in a document.
 
-All choices come from the generator that is given, so that a seed gives the same inputs every time.
+All choices use the given generator, so a seed determines the inputs.
 """
 
 import copy
@@ -23,7 +23,7 @@ from tests.support.hostile import SHORT
 __all__ = ["MARK", "Changing"]
 
 MARK = "zqmark"
-"""An element or attribute of this name in a page was made by text out of the data."""
+"""Name of an element or attribute that a page can contain only if data was not escaped."""
 _MARKED = (
     f"<{MARK}>",
     f"\"><{MARK} x='1'>",
@@ -36,7 +36,7 @@ _MARKED = (
     f"javascript:{MARK}()",
 )
 _LONGEST = 300_000
-"""Bytes of an input; what long inputs cost is tested apart."""
+"""Maximum size of an input in bytes; the cost of long inputs is tested separately."""
 _NUMBERS: tuple[Any, ...] = (
     *(0, -0.0, 1, -1, 2, 0.5, 1e-320, 1e308, -1e308, math.nan, math.inf, -math.inf),
     *(2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**25, 10**310),
@@ -127,14 +127,14 @@ Place = tuple[Any, ...]
 
 
 class Changing:
-    """Makes inputs of those it knows.
+    """Mutator of known inputs.
 
     Parameters
     ----------
     rng : random.Random
-        Where every choice comes from.
+        Source of all random choices.
     known : sequence of (str, bytes)
-        Names and contents of inputs; the suffix of a name says what its content is.
+        Names and contents of inputs; the suffix of a name determines the format.
     """
 
     def __init__(self, rng: random.Random, known: Sequence[tuple[str, bytes]]) -> None:
@@ -143,7 +143,7 @@ class Changing:
         self._words = sorted({word for _, data in known for word in _WORD.findall(data)})[:5000]
 
     def changed(self, name: str, data: bytes) -> bytes:
-        """Return the input with one to five changes; most have one."""
+        """Return the input with one to five changes, usually one."""
         for _ in range(self.rng.choice((1, 1, 1, 2, 3, 5))):
             data = self._once(name, data)[:_LONGEST]
         return data

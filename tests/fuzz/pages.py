@@ -1,4 +1,4 @@
-"""Pages taken apart: text of the data is text on the page, and nothing else."""
+"""Check that data appears on pages only as text."""
 
 from html.parser import HTMLParser
 
@@ -40,7 +40,7 @@ class _Page(HTMLParser):
 
 
 def check_page(text: str) -> list[str]:
-    """Return the links of a page; raise `BrokenError` where text of the data became anything else."""
+    """Return the links of a page; raise `BrokenError` if data appears other than as text."""
     page = _Page()
     page.feed(text)
     page.close()

@@ -1,4 +1,4 @@
-"""What a target is, and the rule that every execution is held to."""
+"""Fuzz targets, and the rule that every execution must satisfy."""
 
 import contextlib
 import io
@@ -20,39 +20,39 @@ __all__ = ["REFUSALS", "SEEN", "BrokenError", "Input", "Place", "Target", "comma
 CORPUS = Path(__file__).parent / "corpus"
 REGRESSIONS = Path(__file__).parent / "regressions"
 REFUSALS = (EvalToolkitError, click.ClickException)
-"""How a reader says no: the command line makes one line and exit code 2 of each."""
+"""Errors for rejected input; the command line prints one line and exits with code 2."""
 Input = tuple[str, bytes]
-"""Where a file lies in the folder of its target, and its content."""
+"""Path of a file relative to its target's folder, and its content."""
 
 SEEN: list[BaseException] = []
-"""Refusals of the execution under way that did not end it."""
+"""Errors of the current execution that were handled."""
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class BrokenError(AssertionError):
-    """What was written is not what may be written."""
+    """Output violates the rule."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A reader of what is not trusted.
+    """A reader of untrusted input.
 
     Parameters
     ----------
     name : str
-        Also of its folder of the corpus.
+        Name of the target and of its corpus folder.
     reads : str
-        What, in words for the table.
+        Description of the input, for the table.
     run : callable
-        Takes the folder and the name of the file in it that was changed. It returns, or raises one
-        of `REFUSALS`.
+        Receives the folder and the name of the changed file. Must return or raise one of
+        `REFUSALS`.
     prepare : callable, optional
-        Makes what else the folder needs, as stored runs.
+        Creates other required files, such as stored runs.
     made : tuple of str
-        Files that ``prepare`` makes and that are changed as those of the corpus are.
+        Files created by ``prepare`` that are mutated like the corpus.
     fixed : tuple of str
-        Files of the corpus that stay as they are.
+        Files of the corpus that are not mutated.
     """
 
     name: str
@@ -63,14 +63,14 @@ class Target:
     fixed: tuple[str, ...] = field(default=())
 
     def regressions(self) -> list[Input]:
-        """Return the inputs that once were findings."""
+        """Return the inputs of fixed findings."""
         folder = REGRESSIONS / self.name
         files = sorted(path for path in folder.glob("*/**/*") if path.is_file())
         return [("/".join(f.relative_to(folder).parts[1:]), f.read_bytes()) for f in files]
 
 
 class Place:
-    """A folder with all files of a target, in which one at a time is replaced."""
+    """Folder with all files of a target, of which one at a time is replaced."""
 
     def __init__(self, target: Target, folder: Path) -> None:
         self.target = target
@@ -86,7 +86,7 @@ class Place:
         ]
 
     def execute(self, given: Input) -> None:
-        """Let the target read its folder with one file changed, then mend it."""
+        """Run the target with one file changed, then restore the file."""
         SEEN.clear()
         name, data = given
         path = self.folder / name
@@ -105,13 +105,13 @@ class Place:
 
 @contextlib.contextmanager
 def placed(target: Target) -> Iterator[Place]:
-    """Give a target a folder of its own."""
+    """Create a separate folder for a target."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         yield Place(target, Path(folder))
 
 
 def each(*readings: Callable[[], object]) -> None:
-    """Let several readers read the same; raise the first refusal where all refuse."""
+    """Run several readers on the same input; raise the first error if all of them reject it."""
     for reading in readings:
         try:
             reading()
@@ -132,12 +132,12 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 
 def command(*args: object, codes: tuple[int, ...] = (0, 1, 2)) -> str:
-    """Run the command line in this process; return what it wrote.
+    """Run the command line in this process and return its output.
 
     Raises
     ------
     BrokenError
-        If the exit code is another one, or a terminal would be told to do something.
+        If the exit code is unexpected, or the output contains terminal control sequences.
     """
     given = [str(arg) for arg in args]
     out, err = _stream(), _stream()

@@ -1,4 +1,4 @@
-"""The process that fuzzes one target: limits, the rule, findings, and what was reached."""
+"""Fuzzing process for one target: limits, findings and coverage."""
 
 import ctypes
 import hashlib
@@ -33,23 +33,22 @@ _SUBREAPER = 36
 
 
 class TooLongError(BaseException):
-    """An execution took longer than it may; no reader catches this by accident."""
+    """An execution exceeded its time limit; a BaseException, so that readers do not catch it."""
 
 
 class Limits:
-    """What one execution may take, and how many there are at the least.
+    """Limits of one execution, and the minimum number of executions.
 
     Parameters
     ----------
     seconds : float
-        Of the processor, those of the processes it started counted: other work on the machine does
-        not make an input slow.
+        CPU time including child processes, so that other load does not make an input slow.
     wall : float
-        Seconds of the clock, for what waits and does nothing.
+        Wall-clock seconds, for executions that wait.
     memory : int
-        Bytes.
+        Memory in bytes.
     least : int
-        Executions.
+        Minimum number of executions.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ LIMITS = Limits()
 
 
 class Tally:
-    """How many executions there were and how they ended."""
+    """Numbers of executions by outcome."""
 
     def __init__(self, **counts: float) -> None:
         self.n_read = int(counts.get("n_read", 0))
@@ -75,11 +74,11 @@ class Tally:
 
     @property
     def n(self) -> int:
-        """All executions."""
+        """Total number of executions."""
         return self.n_read + self.n_refused + self.n_findings
 
     def add(self, other: "Tally") -> None:
-        """Count another process's executions too."""
+        """Add the counts of another process."""
         self.n_read += other.n_read
         self.n_refused += other.n_refused
         self.n_findings += other.n_findings
@@ -87,7 +86,7 @@ class Tally:
 
 
 def _processor_seconds() -> float:
-    """Return the time of the processor that this process and all below it have used."""
+    """Return the CPU time of this process and its descendants."""
     total, tick = sum(os.times()[:4]), os.sysconf("SC_CLK_TCK")
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -108,19 +107,19 @@ def _processor_seconds() -> float:
 
 
 def _keep_orphans() -> None:
-    """Become the parent of what is left below a child that ends, so that its time is not lost."""
+    """Adopt orphaned descendants, so that their CPU time is counted."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 class _Clock:
-    """The time that an execution takes."""
+    """CPU and wall-clock time of an execution."""
 
     def __init__(self) -> None:
         self._wall, self._processor = time.monotonic(), _processor_seconds()
 
     @property
     def seconds(self) -> float:
-        """Of the processor."""
+        """CPU seconds so far."""
         return _processor_seconds() - self._processor
 
     def look(self, limits: Limits) -> None:
@@ -146,12 +145,12 @@ def _within(limits: Limits) -> Iterator[_Clock]:
 def check(
     place: Place, given: Input, limits: Limits = LIMITS
 ) -> tuple[BaseException | None, float]:
-    """Execute a target once; return the refusal, None where the input was read, and the time.
+    """Execute a target once; return the error (None if the input was accepted) and the time.
 
     Raises
     ------
     BaseException
-        A finding: any other error, too much time, too much memory.
+        For a finding: any other error, or too much time or memory.
     """
     try:
         with _within(limits) as clock:
@@ -167,13 +166,13 @@ def check(
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
-    """Return the lines of our own code that an error came through."""
+    """Return the lines of the package in an error's traceback."""
     found = traceback.extract_tb(trace)
     return [f"{Path(f.filename).stem}:{f.lineno}" for f in found if _OURS in f.filename]
 
 
 def key_of(error: BaseException) -> str:
-    """Return a name for a finding: findings of one cause share it."""
+    """Return a name for a finding, shared by findings with the same cause."""
     frames = _frames(error.__traceback__)
     words = "" if frames else re.sub(r"[^a-z]+", "-", str(error).lower())[:40]
     where = (
@@ -185,7 +184,7 @@ def key_of(error: BaseException) -> str:
 
 
 def store(folder: Path, target: str, key: str, given: Input, words: str) -> None:
-    """Keep the first input of a finding, and what was seen."""
+    """Store the first input of a finding, with the error."""
     place = folder / target / key
     if not place.exists():
         (place / given[0]).parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +193,7 @@ def store(folder: Path, target: str, key: str, given: Input, words: str) -> None
 
 
 def shrunk(given: Input, is_same: Callable[[Input], bool]) -> Input:
-    """Return a shorter input of the same finding: parts that do not matter are left out."""
+    """Return a shorter input with the same finding, without irrelevant parts."""
     name, data = given
     size, end = len(data) // 2, time.monotonic() + _SHRINKING_S
     while size and time.monotonic() < end:
@@ -213,7 +212,7 @@ def shrunk(given: Input, is_same: Callable[[Input], bool]) -> Input:
 
 
 class _Current:
-    """A file that holds the input under way and the counts, for whoever finds us dead."""
+    """File with the current input and the counts, read if this process dies."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -226,7 +225,7 @@ class _Current:
 
 
 def told(path: Path) -> tuple[Tally, Input, bool]:
-    """Return counts, input and whether it ended well, as a process left them."""
+    """Return the counts, the last input and the success of a finished process."""
     head, _, data = path.read_bytes().partition(b"\n")
     found = json.loads(head or b"{}")
     name, done = found.pop("name", ""), found.pop("done", False)
@@ -243,7 +242,7 @@ def _limit_memory(limits: Limits) -> None:
 def work(
     target: Target, *, seed: int, end: float, current: Path, findings: Path, limits: Limits
 ) -> None:
-    """Execute a target over its corpus, then with changed inputs until the time is over."""
+    """Execute a target on its corpus, then on mutated inputs until the time limit."""
     _keep_orphans()
     tally, telling = Tally(), _Current(current)
     with placed(target) as place:
@@ -281,7 +280,7 @@ def work(
 
 
 def _chosen(rng: random.Random, known: list[Input], changing: Changing) -> Input:
-    """Change one of the corpus, or one that was reached; half of the time each."""
+    """Mutate an input from the corpus or an input with new coverage, with equal probability."""
     name, data = rng.choice(known if rng.random() < 0.5 else changing.known)
     return name, changing.changed(name, data)
 
@@ -305,7 +304,7 @@ def _found(place: Place, given: Input, error: Exception, findings: Path, limits:
 
 
 def main(arguments: list[str]) -> None:
-    """Work as `tests.fuzz` asks: target, seed, end, current, findings, limits."""
+    """Run the process; arguments are target, seed, end, current, findings and limits."""
     warnings.simplefilter("error")
     socket.getaddrinfo = _only_here  # an address in an input reaches no other machine
     name, seed, end, current, findings, *limits = arguments

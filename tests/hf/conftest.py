@@ -1,4 +1,4 @@
-"""A tiny model with random weights and a tokenizer trained here: no network, no files."""
+"""Tiny model with random weights and a locally trained tokenizer, without downloads."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -22,7 +22,7 @@ TEMPLATE = (
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
-    """Byte-level BPE that merges across word ends: "is" + "sue" is not "issue" in pieces."""
+    """Train a byte-level BPE tokenizer for which "is" + "sue" and "issue" have different tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -47,7 +47,7 @@ def tokenizer() -> Any:
 
 @pytest.fixture(scope="session")
 def network(tokenizer: Any) -> Any:
-    """Two layers of Llama with grouped heads, context 64, weights large enough to disagree."""
+    """Create a two-layer Llama with grouped heads, context 64 and large random weights."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -124,5 +124,5 @@ def test_a_recurrent_model_is_read_in_plain_rows(tokenizer: Any) -> None:
 def test_a_model_that_does_not_say_its_context_length_needs_to_be_told(tokenizer: Any) -> None:
     network = built("bloom", tokenizer)
     model = HuggingFaceModel("tiny", model=network, tokenizer=tokenizer)
-    with pytest.raises(ModelError, match="pass `context_length`"):
+    with pytest.raises(ModelError, match="set `context_length`"):
         ask(model, "generate", [GenerateRequest("the")])

@@ -1,6 +1,6 @@
-"""What the smoke tests of an install are given: ``python -m tests.install.material FOLDER``.
+"""Input files for the installation smoke tests: ``python -m tests.install.material FOLDER``.
 
-Made in the project's own environment, for environments that hold the wheel and little else.
+Run in the development environment, since the test environments contain little but the wheel.
 """
 
 import csv
@@ -47,7 +47,7 @@ require = "ci_low >= 0.5"
 
 
 def write_material(folder: Path) -> None:
-    """Write every file that a smoke test reads."""
+    """Write all input files of the smoke tests."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_rows(folder / "rows.csv")
     (folder / "book.xlsx").write_bytes(b"PK\x03\x04")  # without the extra, no more of it is read
@@ -85,7 +85,7 @@ def _write_lines(path: Path, rows: list[dict[str, object]]) -> None:
 
 
 def _write_lm_eval(folder: Path) -> None:
-    """Write results and samples as lm-eval 0.4 does: 3 of 4 answers are right."""
+    """Write results and samples in the format of lm-eval 0.4; 3 of 4 answers are correct."""
     folder.mkdir(exist_ok=True)
     right = [float(n % 4 > 0) for n in range(N_ITEMS)]
     mean = sum(right) / N_ITEMS
@@ -120,7 +120,7 @@ def _write_lm_eval(folder: Path) -> None:
 
 
 def _inspect_members() -> dict[str, bytes]:
-    """Return the parts of a log of Inspect: 3 of 4 answers are right."""
+    """Return the members of an Inspect log; 3 of 4 answers are correct."""
     marks = ["C", "C", "C", "I"]
     question = "What is {}?"
     samples = {
@@ -165,7 +165,7 @@ def _inspect_members() -> dict[str, bytes]:
 
 
 def _frame(data: bytes) -> bytes:
-    """Return a frame of zstandard whose blocks are stored as they are (RFC 8878, 3.1.1)."""
+    """Return a zstandard frame with uncompressed blocks (RFC 8878, 3.1.1)."""
     head = struct.pack("<IBQ", 0xFD2FB528, 0xE0, len(data))  # one segment, its size in 8 bytes
     step = 1 << 16
     starts = range(0, len(data), step)
@@ -177,7 +177,7 @@ def _frame(data: bytes) -> bytes:
 
 
 def _zip(members: dict[str, bytes]) -> bytes:
-    """Return a zip file packed by method 93, which zipfile cannot write."""
+    """Return a zip file with compression method 93, which zipfile cannot write."""
     body, directory = b"", b""
     for name, data in members.items():
         packed, stem = _frame(data), name.encode()

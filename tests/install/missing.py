@@ -1,7 +1,7 @@
-"""What is said where an extra is missing: ``python -sE missing.py``.
+"""Check the messages for missing extras: ``python -sE missing.py``.
 
-Run after `smoke` in the same environment and folder. Everything that needs an extra none of whose
-packages is there must name the extra in one line; the command's exit code is 2.
+Run after `smoke` in the same environment and folder. Each feature of an extra without installed packages
+must name the extra in a one-line message, with exit code 2.
 """
 
 import subprocess
@@ -52,7 +52,7 @@ MODULES = {
     "dask": ["distributed"],
     "mlflow": ["mlflow"],
 }
-"""What each extra installs itself."""
+"""Packages installed by each extra."""
 WANTED: dict[str, list[list[str] | Callable[[], None]]] = {
     "dataframe": [_frame_wanted],
     "validation": [["validate", "run/results.json"], ["schemas", "check"]],
@@ -82,11 +82,11 @@ WANTED: dict[str, list[list[str] | Callable[[], None]]] = {
     "dask": [["score", "rows.csv", "--backend", "dask"]],
     "mlflow": [_mlflow_wanted],
 }
-"""What cannot be done without an extra."""
+"""Features that require each extra."""
 
 
 def _said(wanted: list[str] | Callable[[], None]) -> str:
-    """Return what is said instead of the work, with the exit code before it where it is not 2."""
+    """Return the error message, preceded by the exit code if it is not 2."""
     from eval_toolkit.errors import MissingExtraError
 
     if callable(wanted):
@@ -100,7 +100,7 @@ def _said(wanted: list[str] | Callable[[], None]) -> str:
 
 
 def main() -> None:
-    """Ask for everything that is not installed."""
+    """Try all features that are not installed."""
     known = set(metadata("eval-toolkit").get_all("Provides-Extra") or ()) - {"all"}
     assert set(MODULES) == set(WANTED) == known, known ^ set(MODULES)
     absent = [extra for extra, names in MODULES.items() if not any(map(find_spec, names))]

@@ -1,7 +1,7 @@
-"""What an installed wheel does, by its command and its library: ``python -sE smoke.py EXTRA``.
+"""Smoke tests of an installed wheel: ``python -sE smoke.py EXTRA``.
 
-Run by the interpreter of a fresh environment, in a folder that holds what `material` writes.
-EXTRA is an extra or ``core``: there is a function for each, of its name.
+Run with the interpreter of a new environment, in a folder with the files of `material`. EXTRA is an extra
+or ``core``; the function of that name is called.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ COMMAND = str(Path(sys.executable).parent / "eval-toolkit")
 
 
 def told(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the installed command; fail unless its exit code is the one expected."""
+    """Run the installed command and return its output; fail if the exit code is unexpected."""
     done = subprocess.run(
         [COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
@@ -39,7 +39,7 @@ def as_json(*arguments: str) -> Any:
 
 
 def graded(*arguments: str) -> dict[str, Any]:
-    """Return the cells of a run of a task over all its items, by metric."""
+    """Return the cells of a task run over all items, by metric."""
     results = as_json("run", *arguments, "--no-store", "--quiet")["results"]
     whole = results["by_slice"][results["config"]["task"]["name"]]
     (cells,) = whole["by_scorer"].values()
@@ -47,7 +47,7 @@ def graded(*arguments: str) -> dict[str, Any]:
 
 
 def core() -> None:
-    """Import a log, compare, gate, export and report it, with the core dependencies alone."""
+    """Import, compare, gate, export and report a log with only the core dependencies."""
     imported = as_json("import", "lm_eval", "--out", "imported")
     assert "0.75" in json.dumps(imported)
     (run,) = Path("imported").iterdir()
@@ -91,7 +91,7 @@ def _plugin() -> None:
 
 
 def dataframe() -> None:
-    """Put frames of pandas in and get them out."""
+    """Read and return pandas DataFrames."""
     import pandas
 
     from eval_toolkit import Records, metric_specs, scorecard
@@ -106,7 +106,7 @@ def dataframe() -> None:
 
 
 def validation() -> None:
-    """Hold files to their schemas, and answers to a schema of one's own."""
+    """Validate files against their schemas, and answers against a custom schema."""
     told("validate", "run/results.json")
     told("validate", "run/manifest.json")
     bad = json.loads(Path("run/results.json").read_text())
@@ -121,19 +121,19 @@ def validation() -> None:
 
 
 def _answers(name: str, meant: str) -> str:
-    """Write data for greetings.toml whose answers are all the same."""
+    """Write data for greetings.toml with identical answers."""
     Path(name).write_text((json.dumps({"said": "it", "meant": meant}) + "\n") * 3)
     return name
 
 
 def yaml() -> None:
-    """Run a task file of lm-eval."""
+    """Run an lm-eval task file."""
     cells = graded("quiz.yaml", "--data", "quiz", "--model", "scripted:yes")
     assert cells["exact_match"]["value"] == 0.5, cells
 
 
 def excel() -> None:
-    """Score the rows of a workbook as those of a CSV file."""
+    """Score a workbook with the same result as a CSV file."""
     import openpyxl
 
     book = openpyxl.Workbook()
@@ -146,7 +146,7 @@ def excel() -> None:
 
 
 def remote() -> None:
-    """Read rows at an address; copy a run to one and back."""
+    """Read rows from a URL; copy a run to a URL and back."""
     with zipfile.ZipFile("rows.zip", "w") as packed:
         packed.write("rows.csv")
     there, here = as_json("score", "zip://rows.csv::rows.zip"), as_json("score", "rows.csv")
@@ -159,7 +159,7 @@ def remote() -> None:
 
 
 class _Chat(BaseHTTPRequestHandler):
-    """A server that answers every chat with the same word."""
+    """Server that answers every chat request with the same word."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -179,7 +179,7 @@ class _Chat(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Discard log messages."""
 
 
 @contextlib.contextmanager
@@ -196,14 +196,14 @@ def _chatting() -> Iterator[str]:
 
 
 def llm() -> None:
-    """Ask a server on loopback."""
+    """Query a loopback server."""
     with _chatting() as url:
         cells = graded("capitals_open", "--model", "openai:m", "--base-url", url)
     assert cells["exact_match"]["value"] == 0.01, cells  # 100 capitals, one of them Paris
 
 
 def hf() -> None:
-    """Read a saved dataset; with torch run a tiny network, and say that it is missing without."""
+    """Read a saved dataset; run a tiny network if torch is installed, else check the message."""
     import datasets
 
     from eval_toolkit.loaders import HFDatasetsLoader
@@ -260,14 +260,14 @@ def _save_network(folder: Path) -> None:
 
 
 def llamacpp() -> None:
-    """Ask a tiny network in a GGUF file."""
+    """Query a tiny network in a GGUF file."""
     few = ["--limit", "1", "--max-tokens", "4"]
     cells = graded("capitals_open", "--model", "llamacpp:tiny.gguf", *few)
     assert cells["exact_match"]["value"] == 0, cells
 
 
 def text() -> None:
-    """Grade translations and languages."""
+    """Run the translation and language graders."""
     graders = ["--grader", "bleu", "--grader", "ter", "--grader", "language_match{language='en'}"]
     said = "scripted:Good day, all of you, and welcome to this house"
     cells = graded("greetings.toml", "--model", said, *graders)
@@ -276,7 +276,7 @@ def text() -> None:
 
 
 def math() -> None:
-    """Grade by value rather than by letter."""
+    """Grade mathematical answers by value."""
     data = ["--data", _answers("halves.jsonl", r"$\frac{1}{2}$")]
     graders = ["--grader", "math_match", "--grader", "exact_match"]
     cells = graded("greetings.toml", "--model", r"scripted:It is $\boxed{0.5}$", *data, *graders)
@@ -285,7 +285,7 @@ def math() -> None:
 
 
 def safety() -> None:
-    """Fetch the toxicity scorer and let it look at a rollout."""
+    """Download the toxicity scorer and score a rollout."""
     told("models", "fetch", "--only", "toxicity")
     for said, bad in (("You are a stupid idiot", 1), ("Have a nice day", 0)):
         arguments = ["--seeds", "goals.txt", "--tester", "static", "--depth", "1", "--no-store"]
@@ -295,7 +295,7 @@ def safety() -> None:
 
 
 def report() -> None:
-    """Write a page with charts, and a picture."""
+    """Write a report with charts, and an image."""
     told("report", "run", "-o", "charts.html")
     told("report", "run", "--no-charts", "-o", "plain.html")
     drawn, plain = (Path(name).read_text().count("<svg") for name in ("charts.html", "plain.html"))
@@ -325,7 +325,7 @@ def view() -> None:
 
 
 def logs() -> None:
-    """Import a log that is packed with zstandard."""
+    """Import a log compressed with zstandard."""
     told("import", "packed.eval", "--out", "unpacked")
     (run,) = Path("unpacked").iterdir()
     assert '"value": 0.75' in (run / "results.json").read_text().replace(":0", ": 0")
@@ -341,12 +341,12 @@ def _backend(name: str) -> None:
 
 
 def ray() -> None:
-    """Draw resamples on Ray; the numbers are the same."""
+    """Compute resamples on Ray, with identical results."""
     _backend("ray")
 
 
 def dask() -> None:
-    """Draw resamples on Dask; the numbers are the same."""
+    """Compute resamples on Dask, with identical results."""
     _backend("dask")
 
 
@@ -366,7 +366,7 @@ def mlflow() -> None:
 
 
 def main(name: str) -> None:
-    """Do what an extra is for; of ``all`` what each of its members is for."""
+    """Run the smoke test of an extra; for ``all``, those of its members."""
     import eval_toolkit
 
     place = Path(eval_toolkit.__file__)

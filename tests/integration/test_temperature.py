@@ -23,7 +23,10 @@ def test_it_is_sent_only_when_asked_for(
     asked = ("run", quiz, "--model", "openai:m", "--base-url", server.url)
     code, page, err = command(*asked, "--out", out)
     assert code == 0, err
-    assert "the server's own temperature; --temperature 0 decodes greedily" in page + err
+    assert (
+        "the default temperature of the server; pass --temperature 0 for greedy decoding"
+        in page + err
+    )
     assert ["temperature" in one for one in server.asked] == [False, False]
     seeds = {one["seed"] for one in server.asked}
     assert len(seeds) == 2, "answers may be sampled, so that each has its own seed"

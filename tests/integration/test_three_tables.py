@@ -84,9 +84,11 @@ def test_records_are_summarised_again_and_units_stay(name: str, runs: Path, tmp_
 
 
 WORDED_THEN = {
+    r"; at least (\d+) are needed": r", at least \1 are needed",
+    "20, intervals may undercover": "20 intervals may cover less",
     "without known bounds need": "whose bounds are not known need",
-    "count up to their last observed turn": "count up to where they were seen",
-    "the unprovoked part of attack_success, for which only bounds are known": (
+    "are censored after their last observed turn": "count up to where they were seen",
+    "the unprovoked part of attack_success; only bounds are available, no interval": (
         "the part of attack_success that was not provoked, of which bounds alone are known"
     ),
     r"mean of the known values; (\d+) of (\d+) rollouts were cut short, which may depend on the outcome": (

@@ -1,4 +1,4 @@
-"""Task files of lm-eval's package, with documents of our own that have the fields each one reads."""
+"""Task files from lm-eval, with synthetic documents that have the required fields."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A file, and how to make a document for it."""
+    """A task file with a function that creates documents for it."""
 
     file: str
     make: Callable[[int], Row]
@@ -26,19 +26,19 @@ class Case:
     examples: str = "train"
     answers: tuple[str, ...] = ("",)
     shots: tuple[int | None, ...] = (0, 3)
-    """None takes the file's own number."""
+    """Number of few-shot examples; None for that of the file."""
     overrides: Row = field(default_factory=dict)
 
     @property
     def splits(self) -> dict[str, list[Row]]:
-        """Documents that differ between the splits."""
+        """Return different documents for each split."""
         asked = [self.make(at) for at in range(N_ASKED)]
         if self.examples == self.asked:
             return {self.asked: asked}
         return {self.asked: asked, self.examples: [self.make(100 + n) for n in range(N_EXAMPLES)]}
 
     def variants(self) -> list[Row]:
-        """Return the case once per number of examples."""
+        """Return the case for each number of few-shot examples."""
         common = {"file": self.file, "splits": self.splits, "answers": list(self.answers)}
         return [
             {
@@ -615,7 +615,7 @@ WITH_CODE: tuple[Case, ...] = (
 
 
 def real_variants(data: Path) -> list[Row]:
-    """Return cases with published rows, where the folder of real data is there."""
+    """Return cases with published rows, if the folder of real data exists."""
     if not data.is_dir():
         return []
     texts, choices = data / "llm_completion", data / "llm_multiple_choice"

@@ -1,4 +1,4 @@
-"""What pytest must not import here: scripts for other environments; and the command line."""
+"""Excludes scripts for other environments from collection; provides the command line."""
 
 from tests.cli.conftest import command
 

@@ -1,7 +1,7 @@
-"""Run by the Python that has lm-eval: what it asks and finds on the documents of each case.
+"""Requests and results of lm-eval for each case; run in an environment with lm-eval.
 
-``python expected.py CASES.json OUT.json``. Nothing is loaded from anywhere: documents come with the
-cases, and the answers from `fake_model`.
+``python expected.py CASES.json OUT.json`` downloads nothing: the cases contain the documents, and
+`fake_model` answers.
 """
 
 import json
@@ -26,7 +26,7 @@ NOT_OF_A_TASK = ("tag", "group", "task_list")
 
 
 class Fake(LM):
-    """Answers by hash."""
+    """lm-eval model that answers with `fake_model`."""
 
     def __init__(self, answers):
         super().__init__()
@@ -46,20 +46,20 @@ class Fake(LM):
 
     @staticmethod
     def _before_stops(answer, until):
-        """Cut an answer at the first stop string, as models do."""
+        """Truncate an answer at the first stop string."""
         for stop in [until] if isinstance(until, str) else until:
             answer = answer.partition(stop)[0]
         return answer
 
 
 def given(splits):
-    """Return the documents as the datasets library has them."""
+    """Return the documents as a `datasets` dataset."""
     rows = {split: datasets.Dataset.from_list(part) for split, part in splits.items()}
     return datasets.DatasetDict(rows)
 
 
 def made(case):
-    """Return the task of a case."""
+    """Create the lm-eval task of a case."""
     datasets.load_dataset = lambda **_: given(case["splits"])
     config = load_yaml(TASKS / case["file"])
     config = {key: value for key, value in config.items() if key not in NOT_OF_A_TASK}
@@ -72,7 +72,7 @@ def made(case):
 
 
 def plain(value):
-    """Return JSON types; what numpy or a tuple is becomes a number or a list."""
+    """Convert a value to JSON types."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, (list, tuple)):
@@ -81,7 +81,7 @@ def plain(value):
 
 
 def chats(task):
-    """Return every document's prompt as the turns of a conversation."""
+    """Return the prompt of every document as chat messages."""
     task.set_fewshot_seed(SHOT_SEED)
     return [
         json.loads(
@@ -108,7 +108,7 @@ def told(results, name):
 
 
 def of_task(case):
-    """Return requests, scores of single documents, and aggregated metrics."""
+    """Return the requests, the scores of each document, and the aggregated metrics."""
     task = made(case)
     name = task.config.task
     found = evaluate(
@@ -135,7 +135,7 @@ def of_task(case):
 
 
 def of_group(case):
-    """Return the aggregated metrics of a group whose files are in a folder."""
+    """Return the aggregated metrics of a group of task files in a folder."""
     datasets.load_dataset = lambda path, name=None, **_: given(case["splits"][name])
     manager = TaskManager(include_path=case["folder"], include_defaults=False)
     loaded = manager.load(case["group"])
@@ -150,7 +150,7 @@ def of_group(case):
 
 
 def main(cases, out):
-    """Write what is expected of every case."""
+    """Write the expected results of all cases."""
     expected = {}
     for case in json.loads(Path(cases).read_text("utf-8")):
         expected[case["id"]] = of_group(case) if "group" in case else of_task(case)

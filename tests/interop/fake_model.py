@@ -1,4 +1,4 @@
-"""A model that answers by hashing what it is asked: the same on both sides, and nobody's."""
+"""Deterministic model that derives answers from a hash of the request, for both packages."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ def _number(*parts: str) -> int:
 
 
 def loglikelihood(context: str, continuation: str) -> tuple[float, bool]:
-    """Return a log-likelihood that grows with length, and whether the text is the greedy one."""
+    """Return a length-dependent log-likelihood, and whether the continuation is greedy."""
     number = _number(context, continuation)
     return -(1.0 + number % 1000 / 100.0) * (1 + len(continuation) / 40.0), number % 3 == 0
 

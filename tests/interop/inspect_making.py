@@ -1,7 +1,7 @@
-"""Logs that the installed Inspect makes, and what Inspect itself reads in them.
+"""Logs written by the installed Inspect, and Inspect's own reading of them.
 
-Run in the environment of the peers: ``python inspect_making.py FOLDER`` writes the logs and
-``truth.json``. Inspect is imported inside the functions, so that this file can be imported here.
+Run in the peers' environment: ``python inspect_making.py FOLDER`` writes the logs and ``truth.json``.
+Inspect is imported inside the functions, so the tests can import this module without it.
 """
 
 import json
@@ -63,7 +63,7 @@ def _scorers() -> dict[str, Any]:
 
 
 def _tasks() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yield a name, the arguments of the task, and those of the evaluation."""
+    """Yield the name, the task arguments and the evaluation arguments of each log."""
     from inspect_ai import Epochs
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.scorer import choice
@@ -133,7 +133,7 @@ def _answers(input: Any, *rest: Any) -> Any:  # noqa: A002 - as Inspect calls it
 
 
 def _plain(value: Any) -> Any:
-    """Return a score with its numbers as Inspect counts them; None where it counts nothing."""
+    """Return a score as Inspect's numeric value, or None if it has none."""
     from inspect_ai.scorer import value_to_float
 
     if isinstance(value, dict):
@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 def _truth(path: str) -> dict[str, Any]:
-    """Return what Inspect reads in a log."""
+    """Return the samples and metrics that Inspect reads from a log."""
     from inspect_ai.log import read_eval_log
 
     log = read_eval_log(path, resolve_attachments=True)
@@ -185,7 +185,7 @@ def _truth(path: str) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    """Make every log, packed as Inspect packs them, as JSON, and with many small frames."""
+    """Write all logs: as compressed by Inspect, as JSON, and with many small frames."""
     from inspect_ai import Task
     from inspect_ai import eval as evaluate
     from inspect_ai._util import zipfile as packing

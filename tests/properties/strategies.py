@@ -1,4 +1,4 @@
-"""Labelled scores for property tests: small, full of ties, exact in binary."""
+"""Hypothesis strategies for labelled scores: small samples with many ties and exact floats."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def labelled_scores(
     scores: list[float] | None = None,
     both_classes: bool = True,
 ) -> Rows:
-    """Draw labels and scores; with ``both_classes`` the first two rows are one of each."""
+    """Draw labels and scores; with ``both_classes``, both labels occur."""
     n = draw(st.integers(max(min_rows, 2), max_rows))
     labels = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
     if both_classes:
@@ -36,7 +36,7 @@ def labelled_scores(
 def weighted_rows(
     draw: st.DrawFn, *, min_rows: int = 2, scores: list[float] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Draw rows with whole weights 0 to 3, at least ``min_rows`` of them above 0."""
+    """Draw rows with integer weights from 0 to 3, at least ``min_rows`` of them positive."""
     labels, values = draw(labelled_scores(min_rows=min_rows, scores=scores))
     n = len(labels)
     weights = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
@@ -45,5 +45,5 @@ def weighted_rows(
 
 
 def permutations_of(rows: Rows) -> st.SearchStrategy[Any]:
-    """Draw an order of the rows."""
+    """Draw a permutation of the rows."""
     return st.permutations(range(len(rows[0]))).map(np.array)

@@ -1,8 +1,8 @@
-"""Runs the published IFEval checker of an installed lm-eval; a program of its own.
+"""Run the published IFEval checker of an installed lm-eval, in a separate process.
 
 Reads JSON lines ``[instruction_id, kwargs, text]`` and writes ``true`` or ``false`` for each, or
-``null`` where the checker needs tokenizer data that are not installed. Only the checker's own
-modules are loaded: lm-eval itself would import a great deal.
+``null`` if the checker needs tokenizer data that is not installed. Only the modules of the checker are
+loaded, since importing lm-eval is slow.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def checker(folder: Path) -> Any:
-    """Return the registry of the checker in a folder."""
+    """Return the instruction registry of the checker in a folder."""
     for name in ("lm_eval", "lm_eval.tasks", "lm_eval.tasks.ifeval"):
         module = types.ModuleType(name)
         module.__path__ = [str(folder)]
@@ -34,7 +34,7 @@ def checker(folder: Path) -> Any:
 
 
 def main() -> None:
-    """Answer every line."""
+    """Check every input line."""
     registry = checker(Path(sys.argv[1]))
     for line in sys.stdin:
         name, kwargs, text = json.loads(line)

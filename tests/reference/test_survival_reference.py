@@ -320,5 +320,5 @@ def test_other_refusals():
         survival_difference(curve, 3, at=1)
     with pytest.raises(InvalidInputError, match="one curve has groups"):
         survival_difference(curve, kaplan_meier([1, 2], [1, 0], groups=[0, 1]), at=1)
-    with pytest.raises(InvalidInputError, match="they must agree"):
+    with pytest.raises(InvalidInputError, match="the levels must be equal"):
         survival_difference(curve, kaplan_meier([1, 2], [1, 0], confidence=0.9), at=1)

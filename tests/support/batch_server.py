@@ -1,13 +1,13 @@
-"""An emulation of OpenAI's files and batches, for tests that stop the client between any two steps.
+"""Emulation of OpenAI's Files and Batch API, for tests that stop the client between any two steps.
 
-Written from "Batch" and "Files" of the OpenAI API reference (OpenAPI document 2.3.0, read November
-2026): upload with the purpose batch, create, retrieve, list, and the content of the files of outputs and
-errors. A batch is complete at its second retrieval. Every request that a batch takes is answered once and
-counted, as it is paid for.
+Based on "Batch" and "Files" in the OpenAI API reference (OpenAPI document 2.3.0, retrieved November
+2026): upload with the purpose batch, create, retrieve, list, and the contents of output and error files.
+A batch is complete at its second retrieval. Each request in a batch is answered and counted once, since
+it would be billed.
 
-`script` maps a part of a prompt to what its first, second … time in a batch brings: a status, "expired"
-or "missing" (no line at all); then it is answered. `strike` is called with the number of each HTTP
-request, and whether it was "before" or "after" it was worked on; true before leaves it undone.
+`script` maps a substring of a prompt to its outcomes in the first, second … batch: a status, "expired"
+or "missing" (no output line); later batches answer it. `strike` is called with the number of each HTTP
+request, "before" and "after" it is processed; if it returns True before, the request is not processed.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.support.fault_server import answer_to, pieces_of
 
 
 class BatchApp:
-    """Handlers, files and batches."""
+    """Request handlers, with the stored files and batches."""
 
     def __init__(
         self,
@@ -32,15 +32,15 @@ class BatchApp:
     ) -> None:
         self.script = dict(script or {})
         self.ends = dict(ends or {})
-        """How the first, second … batch ends instead of being completed."""
+        """Final status of the first, second … batch, instead of completed."""
         self.strike = strike
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.paid: Counter[str] = Counter()
-        """How often each prompt was answered in a batch."""
+        """Number of times each prompt was answered in a batch."""
         self.log: list[str] = []
         self.faults: dict[str, list[int]] = {}
-        """Statuses that the next requests of a kind of step get; 0 takes it and breaks the answer."""
+        """Statuses of the next requests by step; 0 processes the request but breaks the response."""
 
     def web_app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 28, middlewares=[self._watched])

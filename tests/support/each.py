@@ -1,4 +1,4 @@
-"""One test of many cases: every case is tried, and all that fail are named."""
+"""Parametrisation within a single test: all cases run, and all failures are reported."""
 
 import functools
 import inspect
@@ -9,10 +9,10 @@ import pytest
 
 
 def each(names: str | tuple[str, ...], cases: Iterable[Any], ids: Any = None) -> Callable[..., Any]:
-    """Decorate a test like ``pytest.mark.parametrize``, and keep it one test.
+    """Parametrise a test like ``pytest.mark.parametrize``, but collect it as a single test.
 
-    A test costs pytest more than most cases do. The cases share what fixtures of the test give them;
-    one that is skipped is left out, and where all are, the test is.
+    This avoids pytest's overhead per test. The cases share the test's fixtures. Skipped cases are
+    ignored; the test is skipped if all cases are.
     """
     names = (names,) if isinstance(names, str) else names
     cases = [case if len(names) > 1 else (case,) for case in cases]
@@ -50,7 +50,7 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any], ids: Any = None) ->
 
 
 def _made(outcome: BaseException) -> AssertionError:
-    """Return what ``pytest.fail`` raised as an exception that a group can hold."""
+    """Convert an outcome raised by ``pytest.fail`` to an exception for an exception group."""
     made = AssertionError(str(outcome))
     made.__cause__ = outcome
     return made

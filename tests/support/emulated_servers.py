@@ -1,28 +1,28 @@
-"""Emulations of servers that score texts: what each puts where, derived from its sources.
+"""Emulations of the scoring responses of vLLM and SGLang, derived from their sources.
 
-Behind all of them is one toy model over one byte-level tokenizer, which splits emoji and rarer CJK
-over several tokens, so that the true log-likelihood of any continuation is known.
+All servers use a toy model with a byte-level tokenizer, which splits emoji and rarer CJK characters
+into several tokens; the true log-likelihood of any continuation is known.
 
 vLLM (`vllm/v1/engine/logprobs.py`, `vllm/entrypoints/openai/completion/serving.py`; before 0.16
-`vllm/entrypoints/openai/serving_completion.py`). ``text_offset`` is the running sum of the lengths of
-the pieces in all of them, whatever the text is; ``echo`` asks for ``prompt_logprobs``; the first
-token has no log-probability; forced tokens have the log-probability before the bias:
+`vllm/entrypoints/openai/serving_completion.py`). In all versions, ``text_offset`` is the cumulative
+length of the pieces, regardless of the text; ``echo`` requests ``prompt_logprobs``; the first token
+has no log-probability; and forced tokens have the log-probability before the bias:
 
-- "vllm-0.13" (up to v0.13.0): every token is decoded alone, so that each part of a split character is
-  spelled U+FFFD.
-- "vllm-0.19" (v0.14.0 to v0.19.x, `_verify_tokens`): a piece that ends with U+FFFD is decoded once more
-  after the token listed before it at the same position; otherwise it is "".
-- "vllm-0.20" (from v0.20.0, `_correct_decoded_token`): the parts of a split character are "", and its
-  last one spells it, from up to four tokens before it that have a log-probability.
+- "vllm-0.13" (up to v0.13.0): every token is decoded separately, so each part of a split character
+  becomes U+FFFD.
+- "vllm-0.19" (v0.14.0 to v0.19.x, `_verify_tokens`): a piece that ends with U+FFFD is decoded again
+  together with the preceding token at the same position; if that fails, it is "".
+- "vllm-0.20" (from v0.20.0, `_correct_decoded_token`): all parts of a split character but the
+  last are ""; the last is decoded with up to four preceding tokens that have a log-probability.
 
-``return_tokens_as_token_ids`` spells tokens ``token_id:N`` in all three; ``logprob_token_ids`` is known
-from v0.26.0 ("vllm-0.26"). Conversations are rendered by ``/v1/chat/completions/render`` from v0.15.0,
+With ``return_tokens_as_token_ids``, all versions return tokens as ``token_id:N``. ``logprob_token_ids``
+is supported from v0.26.0 ("vllm-0.26"). Conversations are rendered by ``/v1/chat/completions/render`` from v0.15.0,
 with an object that has ``token_ids`` from v0.18.0 (before, a list), and by ``/tokenize`` with
 ``messages``.
 
 SGLang ("sglang-0.5", `python/sglang/srt/entrypoints/openai/utils.py` and `serving_tokenize.py`,
 `managers/tokenizer_manager.py`, `sampling/sampling_batch_info.py`, v0.5.18): ``text_offset`` is -1
-throughout, pieces are decoded alone, and a logit bias is added before the log-softmax.
+throughout, pieces are decoded separately, and a logit bias is added before the log-softmax.
 """
 
 import json
@@ -97,7 +97,7 @@ VLLM_MOST = 20
 
 
 def encode(text: str, *, special: bool = False) -> list[int]:
-    """The tokens of a text: the longest piece at each place, on bytes."""
+    """Return the tokens of a text, with greedy longest-match on bytes."""
     ids = [BOS] if special else []
     for part in _split_special(text):
         if part == "<s>":
@@ -124,13 +124,13 @@ def _split_special(text: str) -> Iterator[str]:
 
 
 def decode(ids: Sequence[int]) -> str:
-    """The text of tokens; parts of characters become U+FFFD."""
+    """Return the text of tokens; incomplete characters become U+FFFD."""
     data = b"".join(b"<s>" if token == BOS else PIECES[token] for token in ids)
     return data.decode("utf-8", "replace")
 
 
 def _name(token: int) -> str:
-    """The name of a token in the vocabulary, where bytes that are not visible are letters."""
+    """Return the vocabulary entry of a token, with invisible bytes mapped to letters."""
     return "".join(chr(one if 32 < one < 127 else 256 + one) for one in PIECES[token]) or "<s>"
 
 
@@ -142,7 +142,7 @@ def _logits(context: tuple[int, ...]) -> tuple[float, ...]:
 
 
 def logprobs(before: Sequence[int], bias: tuple[tuple[int, float], ...] = ()) -> list[float]:
-    """The log-probabilities of all tokens after the last three."""
+    """Return the log-probabilities of all tokens, given the last three tokens."""
     logits = list(_logits(tuple(before[-3:])))
     for token, value in bias:
         logits[token] += value
@@ -152,7 +152,7 @@ def logprobs(before: Sequence[int], bias: tuple[tuple[int, float], ...] = ()) ->
 
 
 def split(prompt: str, continuation: str, *, bos: bool = False) -> tuple[list[int], list[int]]:
-    """Where a continuation begins: after the tokens of the prompt, or else it is tokenised alone."""
+    """Split tokens into prompt and continuation, which is tokenised separately if necessary."""
     before = encode(prompt, special=bos)
     whole = encode(prompt + continuation, special=bos)
     if whole[: len(before)] == before:
@@ -161,18 +161,18 @@ def split(prompt: str, continuation: str, *, bos: bool = False) -> tuple[list[in
 
 
 def sum_of(before: Sequence[int], after: Sequence[int]) -> float:
-    """The log-likelihood of tokens after others."""
+    """Return the log-likelihood of tokens, given preceding tokens."""
     ids = [*before, *after]
     return math.fsum(logprobs(ids[:at])[ids[at]] for at in range(len(before), len(ids)))
 
 
 def truth(prompt: str, continuation: str, *, bos: bool = False) -> float:
-    """The log-likelihood that a server must give."""
+    """Return the true log-likelihood of a continuation."""
     return sum_of(*split(prompt, continuation, bos=bos))
 
 
 def rendered(messages: Sequence[dict[str, str]], *, goes_on: bool) -> str:
-    """The toy chat template."""
+    """Render messages with the toy chat template."""
     said = "".join(f"{one['role']}: {one['content']}\n\n" for one in messages)
     return said[:-2] if goes_on else f"{said}assistant:"
 
@@ -181,7 +181,7 @@ def rendered(messages: Sequence[dict[str, str]], *, goes_on: bool) -> str:
 
 
 class EmulatedApp:
-    """Handlers of one server; ``bodies`` are the completion requests."""
+    """Request handlers of one server; ``bodies`` contains the completion requests."""
 
     def __init__(self, kind: str, *, bos: bool, without: Sequence[str] = ()) -> None:
         self.kind = kind
@@ -215,7 +215,7 @@ class EmulatedApp:
     # tokens
 
     def _pieces(self, before: Sequence[int | None], ids: Sequence[int]) -> list[str]:
-        """The spellings of the tokens listed at one position, after those with log-probabilities."""
+        """Return the pieces of the tokens at one position, given preceding tokens with log-probabilities."""
         texts = [decode([token]) for token in ids]
         if self.kind in ("vllm-0.13", "sglang-0.5"):
             return texts
@@ -244,7 +244,7 @@ class EmulatedApp:
         return ""
 
     def _row(self, ids: Sequence[int], at: int, n: int, *, made: bool) -> dict[int, Any]:
-        """The token at a position and the ``n`` likeliest, by id, with their spellings."""
+        """Return the token at a position and the ``n`` most likely tokens, by id, with their pieces."""
         numbers = logprobs(ids[:at])
         order = sorted(range(len(numbers)), key=lambda token: -numbers[token])
         listed = list(dict.fromkeys([ids[at], *order[:n]]))
@@ -260,7 +260,7 @@ class EmulatedApp:
         }
 
     def _next(self, ids: Sequence[int], body: dict[str, Any]) -> tuple[int, dict[int, Any]]:
-        """The generated token, with the row of its position."""
+        """Return the generated token and the row of its position."""
         bias = tuple((int(one), value) for one, value in (body.get("logit_bias") or {}).items())
         numbers = logprobs(ids, bias)
         token = max(range(len(numbers)), key=numbers.__getitem__)
@@ -391,7 +391,7 @@ class EmulatedApp:
 
 
 class EmulatedServer(FaultServer):
-    """One of `SERVERS` in a thread of its own; ``without`` are paths that answer 404."""
+    """One of `SERVERS` in a separate thread; paths in ``without`` return 404."""
 
     app: EmulatedApp  # type: ignore[assignment]
 

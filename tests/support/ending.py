@@ -1,4 +1,4 @@
-"""A limit for code that would run for hours if its cost grew with the square of its input."""
+"""CPU time limit for detecting code of quadratic complexity."""
 
 import signal
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from types import FrameType
 
 @contextmanager
 def must_end(cpu_seconds: float = 120.0) -> Iterator[None]:
-    """Fail when the body needs more processor time than this.
+    """Fail if the body exceeds a CPU time.
 
-    The limit is no measurement: it is far above what the body needs on a slow machine and far below what
-    it would need if its cost grew faster than it should.
+    The limit is far above the time needed on a slow machine, and far below the time needed if the
+    complexity were too high.
     """
 
     def fail(signum: int, frame: FrameType | None) -> None:

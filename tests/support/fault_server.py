@@ -1,15 +1,15 @@
-"""An OpenAI-compatible server for tests that fails, stalls and lies on demand.
+"""OpenAI-compatible test server with configurable faults and wrong responses.
 
-Behind it is a toy language model over words with real conditional probabilities, so that echo,
-one-token completions and forced tokens agree with each other exactly when the server is honest.
+It uses a toy language model over words with real conditional probabilities, so echo mode, one-token
+completions and forced tokens agree exactly, unless the server is configured otherwise.
 
 In a test::
 
     with FaultServer(script={"What is 1 + 1?": ["429", "reset"]}) as server:
         model = OpenAICompatible("toy", base_url=server.url)
 
-Elsewhere: ``python -m tests.support.fault_server --port 0 --rate 0.2 --forever 0.01``; the first line of
-its output is the address, ``GET /counts`` tells how often each prompt was asked and answered.
+As a program: ``python -m tests.support.fault_server --port 0 --rate 0.2 --forever 0.01``. The first line
+of output is the address; ``GET /counts`` returns the numbers of requests and answers per prompt.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from aiohttp import web
 
 BOS = "<s>"
 CONTEXT = 16
-"""Pieces beyond which the servers that forget or lie about long texts do so."""
+"""Number of pieces beyond which some behaviours truncate or misreport texts."""
 WORDS = [" the", " a", " and", " is", " Paris", " Rome", " dog", " six", " question", ",", "."]
 _PIECE = re.compile(r" ?\w+|\W")
 _SUM = re.compile(r"What is (-?\d+) \+ (-?\d+)\?")
 
 FLAKY = ("429", "429-after", "500", "502", "503", "reset", "garbage", "truncated", "cut", "empty")
-"""Faults that pass: the same request may succeed another time. "hang" and "drip" take long too."""
+"""Transient faults, after which a retry may succeed; "hang" and "drip" are also slow."""
 
 
 # --- the toy model -------------------------------------------------------------------------------
@@ -47,13 +47,13 @@ def checksum(text: str) -> int:
 
 
 def pieces_of(text: str) -> list[str]:
-    """Words with the space before them, and single other characters."""
+    """Return words with their preceding space, and other characters separately."""
     return _PIECE.findall(text)
 
 
 @lru_cache(maxsize=100_000)
 def logprob(before: tuple[str, ...], piece: str) -> float:
-    """The probability of a piece after the last three: a softmax over WORDS, tiny elsewhere."""
+    """Return the log-probability of a piece given the last three: a softmax over WORDS, else tiny."""
     context = "|".join(before[-3:])
     logits = [checksum(f"{context}>{word}") % 600 / 100 for word in WORDS]
     total = math.log(sum(map(math.exp, logits)))
@@ -67,7 +67,7 @@ def likeliest(before: tuple[str, ...]) -> str:
 
 
 def true_loglikelihood(prompt: str, continuation: str, *, bos: bool = False) -> float:
-    """What an honest server must give, for tests to compare with."""
+    """Return the true log-likelihood, for comparison in tests."""
     start = [BOS] if bos else []
     pieces = start + pieces_of(prompt + continuation)
     first = len(start + pieces_of(prompt))
@@ -75,7 +75,7 @@ def true_loglikelihood(prompt: str, continuation: str, *, bos: bool = False) -> 
 
 
 def answer_to(text: str) -> str:
-    """The sum that was asked for last, or a word that depends on the text."""
+    """Return the sum requested last, or a word that depends on the text."""
     asked = _SUM.findall(text)
     if asked:
         return str(int(asked[-1][0]) + int(asked[-1][1]))
@@ -87,13 +87,13 @@ def answer_to(text: str) -> str:
 
 @dataclass
 class Behaviour:
-    """Everything the server can be told; honest and healthy by default."""
+    """Configuration of the server; correct and available by default."""
 
     echo: str = "honest"
     """honest · ignored · refused · off_by_one · short · nan · positive · no_null · no_offsets;
     of texts longer than ``CONTEXT``: truncated · zeros"""
     offsets: str = "characters"
-    """characters · bytes · with_bos (the spelling of BOS counts, as in vLLM) · words"""
+    """characters · bytes · with_bos (BOS counts towards offsets, as in vLLM) · words"""
     prompt_logprobs: bool = False
     force: str = "honest"
     """honest · ignored · renormalised · wrong_id"""
@@ -109,13 +109,13 @@ class Behaviour:
     key: str = ""
     latency_s: float = 0.0
     script: dict[str, list[str]] = field(default_factory=dict)
-    """From a part of the prompt to what happens on its first, second … try; then it is answered."""
+    """Maps a substring of the prompt to the faults of its first, second … attempt before an answer."""
     rate: float = 0.0
-    """Share of prompts whose first ``times`` tries fail."""
+    """Fraction of prompts whose first ``times`` attempts fail."""
     times: int = 1
     kinds: tuple[str, ...] = FLAKY
     forever: float = 0.0
-    """Share of prompts that always fail, with 500."""
+    """Fraction of prompts that always fail with status 500."""
 
 
 def share(text: str, salt: str = "") -> float:
@@ -123,7 +123,7 @@ def share(text: str, salt: str = "") -> float:
 
 
 class FaultApp:
-    """Handlers and counts."""
+    """Request handlers and counters."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
@@ -236,7 +236,7 @@ class FaultApp:
         return self.odd(fault, payload, prompt)
 
     async def write_on(self, request: web.Request, *, packed: bool) -> web.StreamResponse:
-        """Write blanks until the client is gone: as they are, or a megabyte in a kilobyte of gzip."""
+        """Write whitespace until the client disconnects, optionally compressed (1 MB per kB)."""
         response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if packed else None)
         response.content_type = "application/json"
         await response.prepare(request)
@@ -265,7 +265,7 @@ class FaultApp:
         return response
 
     def odd(self, fault: str, payload: dict[str, Any], prompt: str) -> web.Response:
-        """Answers with status 200 that are not what they should be."""
+        """Return an invalid response with status 200."""
         if fault == "garbage":
             return web.Response(body=b"\xff\x00 no JSON at all", content_type="application/json")
         if fault == "html":
@@ -413,7 +413,7 @@ class FaultApp:
         return found if told.echo == "no_offsets" else {**found, "text_offset": offsets}
 
     def forget(self, choice: dict[str, Any], n: int) -> None:
-        """Answer as one that was given the text without its first ``n`` pieces."""
+        """Answer as if the text lacked its first ``n`` pieces."""
         told = choice["logprobs"]
         kept = self.echoed(told["tokens"][n:])
         choice["text"] = choice["text"][told["text_offset"][n] :]
@@ -466,7 +466,7 @@ class FaultApp:
 
 
 def chat_logprobs(text: str, n: int) -> list[dict[str, Any]]:
-    """Each piece of an answer with its log-probability and the ``n`` likeliest words."""
+    """Return each piece of an answer with its log-probability and the ``n`` most likely words."""
     pieces, cells = pieces_of(text), []
     for at, piece in enumerate(pieces):
         before = tuple(pieces[:at])
@@ -508,7 +508,7 @@ def wrapped(choices: list[dict[str, Any]], n_prompt: int, n_made: int) -> dict[s
 
 
 class FaultServer:
-    """The server in a thread of its own, for the length of a ``with`` block."""
+    """Server in a separate thread for the duration of a ``with`` block."""
 
     def __init__(self, **told: Any) -> None:
         self.behaviour = Behaviour(**told)

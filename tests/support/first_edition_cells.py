@@ -1,8 +1,8 @@
-"""What readers of runs say, cell by cell; the spelling of places is known here and nowhere else.
+"""Cells of a run as reported by each reader, with a common notation for their location.
 
-A cell lies at (slice, part, system, metric). A part is "all", or columns and their values:
-``language=de``, ``subject=Africa``, ``seed=1&fold=0``. The readers spell these places in several
-ways, and `place` undoes all of them.
+A cell is located by (slice, part, system, metric). A part is "all", or columns and their values:
+``language=de``, ``subject=Africa``, ``seed=1&fold=0``. Readers use several notations for these
+locations; `place` normalises them.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _NO_METRICS = {"n", "n_positive", "is_single_class", "headline", "error_state", 
 
 
 class Cell(NamedTuple):
-    """A number, where it is, and what is known about it."""
+    """A value with its location and metadata."""
 
     slice: str
     part: str
@@ -45,17 +45,17 @@ class Cell(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, str, str]:
-        """Where it is."""
+        """Location of the cell."""
         return self[:4]
 
     @property
     def numbers(self) -> tuple[float | None, float | None, float | None]:
-        """Its value and the ends of its interval."""
+        """Value and interval limits."""
         return self[4:7]
 
 
 def command(*arguments: object) -> tuple[int, str]:
-    """Run the command line: exit code and standard output."""
+    """Run the command line; return its exit code and standard output."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     code: Any = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
@@ -68,7 +68,7 @@ def command(*arguments: object) -> tuple[int, str]:
 
 
 def said(*arguments: object) -> Any:
-    """Run a command with ``--json``; it must not fail."""
+    """Run a command with ``--json`` and return its output; raise if it fails."""
     code, out = command(*arguments, "--json")
     assert code in (0, 1), f"exit code {code}: {arguments}"
     return json.loads(out)
@@ -79,28 +79,28 @@ def said(*arguments: object) -> Any:
 
 @dataclass(frozen=True)
 class Known:
-    """What the spelling of a run's places depends on."""
+    """Properties of a run that determine the notation of its locations."""
 
     wholes: tuple[str, ...]
-    """Its slices."""
+    """Slices of the run."""
     n_folds: int
-    """Where there are folds, the whole of a slice is the mean over them."""
+    """Number of folds; with folds, the result for a slice is the mean over them."""
 
     @classmethod
     def of(cls, run: Run) -> "Known":
-        """Return what a run's places are spelled with."""
+        """Return the properties of a run."""
         return cls(tuple(run.cells.slices), len(run.cells.folds))
 
 
 def place(slice_name: str, part: str, known: Known) -> tuple[str, str]:
-    """Return slice and part of a cell; values with blanks were not quoted."""
+    """Return the slice and part of a cell; values with spaces were not quoted."""
     if part == ALL:
         return slice_name, MEAN if known.n_folds else ALL
     return slice_name, "&".join(f"{key}={value}" for key, value in parse_part(part).items())
 
 
 def shown_place(spelled: str, known: Known) -> tuple[str, str]:
-    """Return slice and part of a place as tables for people spell it."""
+    """Return the slice and part of a location in the notation of displayed tables."""
     whole = spelled.partition(f", mean of {known.n_folds} folds")[0] if known.n_folds else spelled
     if whole in known.wholes:
         return place(whole, ALL, known)
@@ -110,14 +110,14 @@ def shown_place(spelled: str, known: Known) -> tuple[str, str]:
 
 
 def spelled_in_claims(cell: Cell, known: Known) -> str | None:
-    """Return what a claim calls a cell's slice; None where no claim reaches it."""
+    """Return a cell's slice in the notation of claims; None if claims cannot refer to it."""
     if cell.part in (ALL, MEAN):
         return cell.slice
     return cell.part if len(known.wholes) == 1 else f"slice={cell.slice}&{cell.part}"
 
 
 def spelled_in_assertions(cell: Cell, known: Known) -> str | None:
-    """Return what `assert_metric` calls a cell's slice; None where it does not reach it."""
+    """Return a cell's slice in the notation of `assert_metric`; None if it cannot refer to it."""
     return spelled_in_claims(cell, known)
 
 
@@ -125,7 +125,7 @@ def spelled_in_assertions(cell: Cell, known: Known) -> str | None:
 
 
 def stored_cells(run: Run) -> list[Cell]:
-    """Return every cell of a run's results: slices, parts, folds, differences, thresholds."""
+    """Return all cells of a run's results: slices, parts, folds, differences and thresholds."""
     return _cells_of(run.cells, Known.of(run))
 
 
@@ -175,7 +175,7 @@ def _cell(cell: Any, slice_name: str, part: str, system: str, metric: str) -> Ce
 
 
 def records_of(run: Run) -> list[list[Any]]:
-    """Return slice, system, column, lines, values, mean and a digest of every stored column."""
+    """Return the slice, system, name, line and value counts, mean and digest of each stored column."""
     found = []
     known = Known.of(run)
     parts = {name: [] for name in known.wholes}
@@ -207,7 +207,7 @@ def records_of(run: Run) -> list[list[Any]]:
 
 
 def _as_stored(slices: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the parts of records with a fold as it was named: by its seed and its number."""
+    """Return the parts of records, with folds named by seed and number as in the first edition."""
     if not {"seed", "fold"} <= slices.keys():
         return slices
     pairs = zip(slices["seed"], slices["fold"], strict=True)
@@ -219,7 +219,7 @@ def _as_stored(slices: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def row_cells(run: Run) -> list[Cell]:
-    """Return what `Run.rows` says."""
+    """Return the cells from `Run.rows`."""
     known = Known.of(run)
     return [
         Cell(
@@ -232,7 +232,7 @@ def row_cells(run: Run) -> list[Cell]:
 
 
 def csv_cells(run: Run) -> list[Cell]:
-    """Return what ``export --to csv`` says."""
+    """Return the cells from ``export --to csv``."""
     code, out = command("export", run.path, "--to", "csv")
     assert code == 0
     known = Known.of(run)
@@ -251,13 +251,13 @@ def csv_cells(run: Run) -> list[Cell]:
 
 
 def payload_cells(payload: Mapping[str, Any], known: Known) -> list[Cell]:
-    """Return the cells of results that a command prints: `score`, `run`, `rescore`."""
+    """Return the cells in the output of `score`, `run` or `rescore`."""
     results = Results.of(payload)
     return _cells_of(results, replace(known, n_folds=len(results.folds)))
 
 
 def difference_cells(payload: Mapping[str, Any], known: Known) -> list[list[Any]]:
-    """Return what a comparison says: place, other system, cell, values of A and B, p-values."""
+    """Return the location, other system, cell, values of A and B, and p-values of a comparison."""
     found = []
     for cell in payload["cells"]:
         slice_name, part = place(cell["slice"], cell["part"], replace(known, n_folds=0))
@@ -269,7 +269,7 @@ def difference_cells(payload: Mapping[str, Any], known: Known) -> list[list[Any]
 
 
 def gate_misses(run: Run, cells: Iterable[Cell], claims: Path) -> list[str]:
-    """Hold a run to every cell that a claim reaches; return claims that come out otherwise."""
+    """Test a claim for each cell of a run; return the claims with an unexpected result."""
     known = Known.of(run)
     lines, expected = [], {}
     for at, cell in enumerate(cells):
@@ -293,7 +293,7 @@ def gate_misses(run: Run, cells: Iterable[Cell], claims: Path) -> list[str]:
 
 
 def assertion_misses(run: Run, cells: Iterable[Cell]) -> list[str]:
-    """Assert every cell that `assert_metric` reaches; return those that come out otherwise."""
+    """Test each cell with `assert_metric`; return the cells with an unexpected result."""
     known = Known.of(run)
     missed = []
     for cell in cells:
@@ -316,17 +316,17 @@ class Page(NamedTuple):
     """The tables of a report."""
 
     shown: list[tuple[Cell, str]]
-    """Cells without numbers, and what the page shows for them."""
+    """Cells without numbers, and their text on the page."""
     headline: list[tuple[str, str, str]]
-    """Metric, system ("" where there is one alone) and what is shown."""
+    """Metric, system ("" if there is only one) and displayed text."""
     differences: list[tuple[dict[str, str], str]]
-    """What a row is about, and what it shows: A, B, their difference and its interval."""
+    """Row name, and the displayed values of A, B, their difference and its interval."""
     others: list[list[Any]]
-    """Section, number of the table in it, first cell and numbers of every other row."""
+    """Section, table number, first cell and numbers of every other row."""
 
 
 def page_of(run: Run, file: Path, *others: Run) -> Page:
-    """Return what the report about a run, or about several, shows."""
+    """Return the tables in a report on one or more runs."""
     paths = [run.path, *(other.path for other in others)]
     code, _ = command("report", *paths, "-o", file, "--no-charts", "--samples", 3)
     assert code == 0
@@ -367,12 +367,12 @@ def page_of(run: Run, file: Path, *others: Run) -> Page:
 
 
 def numbers_in(text: str) -> list[float]:
-    """Return the numbers that a text shows."""
+    """Return the numbers in a text."""
     return [float(one.replace(",", "").replace("−", "-")) for one in _SHOWN.findall(text)]
 
 
 def is_shown(text: str, numbers: Sequence[float | None]) -> bool:
-    """Return whether a text shows these numbers, as far as its digits go, and no others."""
+    """Return whether a text contains exactly these numbers, up to rounding."""
     wanted = [number for number in numbers if number is not None]
     found = _SHOWN.findall(text)
     if len(found) != len(wanted):
@@ -385,7 +385,7 @@ def is_shown(text: str, numbers: Sequence[float | None]) -> bool:
 
 
 class _Tables(HTMLParser):
-    """The tables of a page: section, title above or in them, and texts of the cells."""
+    """Parser for the tables of a page: section, title and cell texts."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which of the stored runs are read how, and what all readers together say of one."""
+"""Results of all readers on the stored runs of the first edition."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ SCORED: dict[str, Sequence[str]] = {
     "import-lm-eval-a": ("level",),
     "import-astra": (),
 }
-"""Runs whose records are scored again, and by which parts."""
+"""Runs whose records are scored again, with the part columns."""
 PAIRS: dict[str, tuple[str, str, Sequence[str]]] = {
     "score": ("score-a", "score-b", ()),
     "evaluate": ("evaluate-a", "evaluate-b", ("--by", "language")),
@@ -58,7 +58,7 @@ PAIRS: dict[str, tuple[str, str, Sequence[str]]] = {
     "lm-eval": ("import-lm-eval-a", "import-lm-eval-b", ("--by", "level")),
 }
 RANKED = ("task", "rollouts", "lm-eval")
-"""Pairs that a leaderboard takes."""
+"""Pairs of runs with a leaderboard."""
 TALKED = ("rollouts-a", "rollouts-tree", "rollouts-rescored", "import-astra")
 """Runs with conversations."""
 REPORTED = (
@@ -69,7 +69,7 @@ REPORTED = (
     "rollouts-tree",
     "import-predictions",
 )
-"""Runs whose reports have tables of more than their cells."""
+"""Runs whose reports contain additional tables."""
 EXPORTED = ("evaluate-a", "task-a", "rollouts-a")
 FORMATS = (
     *("every-eval-ever", "lm-eval", "eval-framework", "astra", "predictions"),
@@ -94,17 +94,17 @@ max_fpr = 0.1
 
 
 def kind_of(run: Run) -> str:
-    """Return what kind of evaluation a run is of."""
+    """Return the kind of a run."""
     return str((run.manifest.get("config") or {}).get("kind") or "rows")
 
 
 def digest(value: Any) -> str:
-    """Return a short hash of plain JSON types."""
+    """Return a short hash of a JSON value."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 def run_said(run: Run, work: Path) -> dict[str, Any]:
-    """Return what is stored in a run and which readers reach which of its cells."""
+    """Return the stored results of a run, and which readers report which cells."""
     cells, name = stored_cells(run), str(run.path.relative_to(run.path.parents[1]))
     key = name if name in RUNS else run.path.name
     reached = {
@@ -135,7 +135,7 @@ def run_said(run: Run, work: Path) -> dict[str, Any]:
 
 
 def stored_tables(run: Run) -> list[list[Any]]:
-    """Return name, rows and a digest of every further table, and of what the inputs say."""
+    """Return the name, row count and digest of each additional table and of the inputs."""
     found = []
     for name in sorted(run.manifest["artifacts"]):
         if name.endswith(".parquet") and name not in ("records.parquet", "inputs.parquet"):
@@ -150,10 +150,10 @@ def stored_tables(run: Run) -> list[list[Any]]:
 
 
 def scored_again(run: Run, by: Sequence[str]) -> list[Cell]:
-    """Return what ``score RUN`` says.
+    """Return the cells from ``score RUN``.
 
-    Of tasks and rollouts only what agrees with the run: ``score`` does not know what values a
-    column can have, and makes means of columns that are none.
+    For tasks and rollouts, only cells that agree with the run are returned, since ``score`` does not
+    know the type of a column and averages all of them.
     """
     options = [word for column in by for word in ("--by", column)]
     payload = said("score", run.path, *options, "--resamples", 200)
@@ -162,13 +162,13 @@ def scored_again(run: Run, by: Sequence[str]) -> list[Cell]:
 
 
 def _rounded(cell: Cell) -> Cell:
-    """Return a cell without its last digits, which are the processor's."""
+    """Return a cell rounded to digits that do not depend on the processor."""
     numbers = (None if value is None else float(f"{value:.10g}") for value in cell.numbers)
     return Cell(*cell.place, *numbers, *cell[7:])
 
 
 def claims_held(run: Run, work: Path) -> dict[str, bool]:
-    """Return which claims about the run as a whole hold."""
+    """Return which claims about the whole run are met."""
     cells, known = stored_cells(run), Known.of(run)
     first = next(name for cell in cells if (name := spelled_in_claims(cell, known)))
     file = work / "claims.toml"
@@ -178,7 +178,7 @@ def claims_held(run: Run, work: Path) -> dict[str, bool]:
 
 
 def conversations(run: Run) -> list[list[Any]]:
-    """Return what ``transcripts`` says: unit, attempt, weight, first failure, turns, words."""
+    """Return the unit, attempt, weight, first failure, turns and words from ``transcripts``."""
     code, out = command("transcripts", run.path, "--format", "jsonl")
     assert code == 0
     return [
@@ -196,7 +196,7 @@ def exported(run: Run, kind: str, work: Path) -> int:
 
 
 def pair_said(name: str, a: Run, b: Run, work: Path) -> dict[str, Any]:
-    """Return what is said of two runs: differences, non-inferiority, ranks."""
+    """Return the results for two runs: differences, non-inferiority and ranks."""
     options, known = PAIRS[name][2], Known.of(a)
     payload = said("compare", a.path, b.path, *options)
     cells = difference_cells(payload, known)
@@ -224,7 +224,7 @@ def pair_said(name: str, a: Run, b: Run, work: Path) -> dict[str, Any]:
 def not_inferior(
     a: Run, b: Run, cells: Sequence[Sequence[Any]], known: Known, work: Path
 ) -> dict[str, bool]:
-    """Return which cells of B are shown to lose less than 0.2 against A."""
+    """Return which cells of B are non-inferior to A with margin 0.2."""
     lines = []
     for line in cells:
         cell = Cell(*line[:10])
@@ -243,7 +243,7 @@ def not_inferior(
 
 
 def ranks(a: Run, b: Run) -> list[list[Any]]:
-    """Return what ``leaderboard`` says: system, value, interval, rank and its bounds."""
+    """Return the system, value, interval, rank and rank limits from ``leaderboard``."""
     ranking = said("leaderboard", a.path, b.path, "--draws", 500)["ranking"]
     return [
         [
@@ -258,26 +258,26 @@ def ranks(a: Run, b: Run) -> list[list[Any]]:
 
 
 def rescored(run: Run) -> list[Cell]:
-    """Return what ``rescore`` says of a run of rollouts under another scorer."""
+    """Return the cells from ``rescore`` of a rollout run with another scorer."""
     payload = said("rescore", run.path, "--scorer", "keywords:cannot", "--max-error-rate", 1)
     return payload_cells(payload["results"], Known.of(run))
 
 
 def measured(run: Run) -> list[Cell]:
-    """Return what other graders make of the answers of a run."""
+    """Return the cells from regrading the answers of a run with other graders."""
     graders = ["f1", "exact_match{ignore_case=true}"]
     done = measure_run(run, asked.Capitals(rows=asked.ITEMS), graders=graders, maj_at=[3])
     return payload_cells(done.results, Known.of(run))
 
 
 def measured_by_command(run: Run, *options: object) -> list[Cell]:
-    """Return what ``run TASK --measure`` or ``--replay`` says of a run of a task file."""
+    """Return the cells from ``run TASK --measure`` or ``--replay`` for a task-file run."""
     task = HERE / "tasks" / f"{run.run_id}.toml"
     return payload_cells(said("run", task, *options)["results"], Known.of(run))
 
 
 def suite_said(runs: Path) -> list[list[Any]]:
-    """Return the means over tasks of the stored suite; the same command asks nothing anew."""
+    """Return the means over tasks of the stored suite, without new model requests."""
     file = HERE / "tasks" / "suite.toml"
     payload = said("suite", file, "--model", "scripted:yes", "--out", runs / "suite", "--quiet")
     keys = ("value", "ci_low", "ci_high", "status", "n_units")
@@ -285,7 +285,7 @@ def suite_said(runs: Path) -> list[list[Any]]:
 
 
 def redone(runs: Path, work: Path) -> dict[str, Any]:
-    """Return what comes of stored answers when they are counted again or added to."""
+    """Return the cells from regrading or extending stored answers."""
     undisturbed = asked.refined(work / "refined").run
     asked.FAILS.clear()
     healthy = asked.broken(work / "healthy").run
@@ -315,13 +315,13 @@ def copied(runs: Path, *names: str) -> list[Run]:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """Return what was said when the runs were made."""
+    """Return the results recorded when the runs were created."""
     content: dict[str, Any] = json.loads((HERE / "expected" / f"{name}.json").read_bytes())
     return content
 
 
 def write_expected(folder: Path) -> None:
-    """Write down what today's readers say."""
+    """Record the results of the current readers."""
     shutil.rmtree(folder / "expected", ignore_errors=True)
     with tempfile.TemporaryDirectory() as place:
         runs, work = Path(place) / "runs", Path(place) / "work"
@@ -354,7 +354,7 @@ def _write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
 
 
 def differences(found: Any, wanted: Any, where: str = "") -> list[str]:
-    """Return where two structures differ, numbers by more than 1e-12."""
+    """Return the differences between two structures, with a tolerance of 1e-12 for numbers."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         keys = [*wanted, *(key for key in found if key not in wanted)]
         pairs = [(f"{where}/{key}", found.get(key), wanted.get(key)) for key in keys]

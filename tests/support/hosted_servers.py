@@ -1,19 +1,19 @@
-"""Emulations of the interfaces of Anthropic, Gemini, Bedrock and Azure OpenAI, strict and scripted.
+"""Strict, scripted emulations of the Anthropic, Gemini, Bedrock, OpenAI and Azure OpenAI APIs.
 
-Written from the public documentation:
+Based on the public documentation:
 
 - Anthropic: "Messages", "Streaming messages", "Errors" and "Rate limits" of the API reference
-  (anthropic-version 2023-06-01, read November 2026), fields as in the types of anthropic-sdk-python.
+  (anthropic-version 2023-06-01, retrieved November 2026), with the field types of anthropic-sdk-python.
 - Gemini: "GenerateContent" of the API reference v1beta (ai.google.dev/api/generate-content) and the
   error model of Google APIs (google.rpc.Status with ErrorInfo and RetryInfo).
 - Bedrock: the service model bedrock-runtime 2023-09-30 as shipped with botocore 1.44, and "Create a signed
-  AWS API request" (Signature Version 4) of the IAM guide; the signature is computed here from that text.
+  AWS API request" (Signature Version 4) of the IAM guide; the signature is computed as described there.
 - Azure OpenAI: "Azure OpenAI in Foundry Models REST API reference" (v1 and 2024-10-21) and "API
   version lifecycle" of August 2025; "Content filtering" for refusals.
 - OpenAI: "Streaming" and "Chat completions" of the API reference (OpenAPI document 2.3.0).
 
-Every emulation refuses fields that its documentation does not know. `script` maps a part of the prompt
-to what happens on its first, second … try.
+All emulations reject undocumented fields. `script` maps a substring of the prompt to the faults of its
+first, second … attempt.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Reply = dict[str, Any]
 
 
 class Hosted:
-    """What the emulations have in common: keys, faults, streams; answers are sums or words."""
+    """Base class of the emulations: keys, faults and streams; answers are sums or words."""
 
     paths: tuple[str, ...] = ()
 
@@ -84,7 +84,7 @@ class Hosted:
         return await self.stream(request, payload, fault)
 
     async def stream(self, request: web.Request, payload: Reply, fault: str) -> web.StreamResponse:
-        """Write the answer in events, in pieces of seven bytes."""
+        """Stream the answer as events, in chunks of seven bytes."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         events = self.events(payload)
@@ -119,11 +119,11 @@ class Hosted:
         raise NotImplementedError
 
     def unknown(self, request: web.Request, body: Reply) -> web.Response | None:
-        """The answer if there is no such model."""
+        """Return the response for an unknown model."""
         raise NotImplementedError
 
     def wrong(self, body: Reply) -> str:
-        """What is wrong with a body; "" if nothing is."""
+        """Return the problem with a request body, or ""."""
         raise NotImplementedError
 
     def prompt(self, body: Reply) -> str:
@@ -150,7 +150,7 @@ def _extra(given: Reply, known: str, what: str) -> str:
 
 
 def _alternatives(piece: str, n: int) -> list[tuple[str, float]]:
-    """A token with its log-probability, then the likeliest ones."""
+    """Return a token with its log-probability, then the most likely tokens."""
     return [(piece, -0.25), *[(piece, -0.25), (" other", -1.75), (" third", -3.5)][:n]]
 
 
@@ -159,7 +159,7 @@ def _halves(text: str) -> list[str]:
 
 
 def _split(told: Reply, n: int) -> list[Reply]:
-    """Log-probabilities in two events: those of the first token, and the others."""
+    """Split log-probabilities into two events: the first token, and the others."""
     if not told or n < 2:
         return [told] if told else []
     cuts = ((0, 1), (1, None))
@@ -425,7 +425,7 @@ class BedrockApp(Hosted):
         return None if told == self.signature(request, raw) else self.problem("403", "")
 
     def signature(self, request: web.Request, raw: bytes) -> str:
-        """The header that a correctly signed request has."""
+        """Return the authorization header of a correctly signed request."""
         names = re.findall(r"SignedHeaders=([^,]+)", request.headers.get("Authorization", ""))
         signed = names[0] if names else "host"
         assert {"host", "x-amz-date", "x-amz-security-token"} <= set(signed.split(";"))
@@ -626,7 +626,7 @@ class OpenAIApp(Hosted):
 
 
 class Emulated:
-    """An emulation in a thread of its own, for the length of a ``with`` block."""
+    """Emulation in a separate thread for the duration of a ``with`` block."""
 
     def __init__(self, app: Any) -> None:
         self.app = app

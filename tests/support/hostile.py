@@ -1,8 +1,7 @@
-r"""Texts meant to break a page, a table, a terminal or a file: at least a hundred, each by name.
+r"""Hostile texts that may break a page, a table, a terminal or a file, by name.
 
-What a text does, if anything lets it, can be seen: it sets ``window.__pwned``, opens a dialog,
-asks for an address below ``MARK``, or shows ``PRODUCT``, which stands in no text and is what the
-templates come to.
+The effect of a text is detectable: it sets ``window.__pwned``, opens a dialog, requests a URL below
+``MARK``, or displays ``PRODUCT``, the result of the templates, which no text contains.
 """
 
 import re
@@ -12,7 +11,7 @@ __all__ = ["HOSTILE", "LONG", "MARK", "PRODUCT", "SHORT", "one_name", "pieces"]
 
 MARK = "https://pwned.invalid/"
 PRODUCT = "62615533"
-"""7919 times 7907."""
+"""The product 7919 · 7907."""
 _SUM = "7919*7907"
 _RUN = "window.__pwned=1"
 _FIVE_MEGABYTES = 5_000_000
@@ -238,16 +237,16 @@ SHORT = (
     _SCRIPTS | _ENDS | _HANDLERS | _ATTRIBUTES | _LINKS | _TEMPLATES | _STYLES | _FORMATS
 ) | _CHARACTERS
 HOSTILE = SHORT | LONG
-"""All of them; ``SHORT`` are those of ordinary length, ``LONG`` the others."""
+"""All hostile texts; ``SHORT`` are those of ordinary length, ``LONG`` the others."""
 
 _ORDINARY = re.compile(r"[^\W_][!-~äöüß]*[^\W_]", re.ASCII)
 
 
 def pieces(text: str) -> list[str]:
-    r"""Return what must be read of a text wherever it is shown, whatever stands for the rest.
+    r"""Return the parts of a text that must be visible wherever it is displayed.
 
-    Runs of ordinary characters, from the first 60 characters alone: pages may
-    shorten a text, and may show what is not ordinary by a sign or a code.
+    These are the runs of ordinary characters in the first 60 characters: pages may truncate a text,
+    and may replace special characters with symbols or codes.
 
     Examples
     --------
@@ -259,7 +258,7 @@ def pieces(text: str) -> list[str]:
 
 
 def one_name(text: str) -> bool:
-    """Return whether a folder can bear the text as its name."""
+    """Return whether the text is a valid folder name."""
     fits = 0 < len(text.encode("utf-8", "surrogatepass")) < 200
     bad = any(c in "/\x00" or unicodedata.category(c) == "Cs" for c in text)
     return fits and not bad and text not in (".", "..") and not text.startswith(".")

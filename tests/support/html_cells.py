@@ -1,11 +1,11 @@
-"""The tags of a page and the texts of its table cells."""
+"""Parser for the tags of a page and the texts of its table cells."""
 
 from html.parser import HTMLParser
 from typing import Any
 
 
 class Cells(HTMLParser):
-    """Parses what it is fed; ``which`` are the tags of the cells."""
+    """Parser that collects tags and cell texts; ``which`` are the tags of cells."""
 
     def __init__(self, *which: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A server on loopback that answers and judges, and a task to ask it."""
+"""Loopback server for target and judge models, and a task for it."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ ROWS = [{"q": "2 + 2?", "a": "4"}, {"q": "3 + 3?", "a": "6"}]
 
 
 class Server:
-    """A server on loopback: a judge says yes, everybody else 4; below /v1 alone."""
+    """Loopback server, only below /v1; judge models answer "yes", other models "4"."""
 
     def __init__(self) -> None:
         asked: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Small files as lm-eval writes them."""
+"""Small files in the format of lm-eval."""
 
 import json
 import math
@@ -11,7 +11,7 @@ Line = dict[str, Any]
 
 
 def question(n: int, **more: Any) -> Line:
-    """Return a line of a generated answer."""
+    """Return the sample line of a generated answer."""
     line: Line = {
         "doc_id": n,
         "doc": {
@@ -32,7 +32,7 @@ def question(n: int, **more: Any) -> Line:
 
 
 def choice(n: int, numbers: Sequence[float], right: int = 0, **more: Any) -> Line:
-    """Return a line of scored choices; numbers and flags are texts, as lm-eval has them."""
+    """Return the sample line of scored choices, with numbers and flags as strings, as in lm-eval."""
     texts = [f" choice {at}" for at in range(len(numbers))]
     line: Line = {
         "doc_id": n,
@@ -52,14 +52,14 @@ def choice(n: int, numbers: Sequence[float], right: int = 0, **more: Any) -> Lin
 
 
 def stated(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard error as lm-eval makes them: sample sd / sqrt(n)."""
+    """Return the mean and standard error as in lm-eval: sample standard deviation / sqrt(n)."""
     n = len(values)
     mean = sum(values) / n
     return mean, math.sqrt(sum((one - mean) ** 2 for one in values) / (n - 1) / n)
 
 
 def write_samples(folder: Path, task: str, lines: Sequence[Any], time: str = TIME) -> Path:
-    """Write a file of samples."""
+    """Write a sample file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"samples_{task}_{time}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -67,7 +67,7 @@ def write_samples(folder: Path, task: str, lines: Sequence[Any], time: str = TIM
 
 
 def write_results(folder: Path, results: Mapping[str, Mapping[str, Any]], **more: Any) -> Path:
-    """Write a file of results as 0.4 does."""
+    """Write a result file in the format of lm-eval 0.4."""
     folder.mkdir(parents=True, exist_ok=True)
     content = {
         "results": results,
@@ -86,7 +86,7 @@ def write_results(folder: Path, results: Mapping[str, Mapping[str, Any]], **more
 
 
 def write_log(folder: Path, rights: Sequence[float], task: str = "sums", **more: Any) -> Path:
-    """Write results and samples of right and wrong answers; return the results."""
+    """Write results and samples with correct and wrong answers; return the results."""
     lines = [question(n, exact_match=right) for n, right in enumerate(rights)]
     write_samples(folder, task, lines)
     mean, error = stated(rights)

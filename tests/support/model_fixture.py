@@ -1,8 +1,8 @@
-"""A tiny model in a GGUF file, and a second way to compute what it says.
+"""Tiny GGUF model with an independent reference implementation.
 
-`write_gguf` packs anything; `write_tiny_model` packs a llama-type network with random weights and a
-byte-level vocabulary; `reference_logits` runs it in float64, straight from the
-definition: no cache, no packing, no shared prefixes, pairs rotated side by side.
+`write_gguf` writes arbitrary arrays; `write_tiny_model` writes a Llama network with random weights and
+a byte-level vocabulary; `reference_logits` evaluates it in float64 directly from the definition,
+without caching, packing or shared prefixes, and with interleaved rotary pairs.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ MERGES = ("t h", "th e", "Ġ the", "Ġ a", "i s", "Ġ is", "a b", "ab ab")
 
 
 def ask(model: Model, *requests: Request) -> list[Any]:
-    """Return a model's answers to requests asked all at once; failures come back as exceptions."""
+    """Return a model's responses to concurrent requests; failures are returned as exceptions."""
 
     async def together() -> list[Any]:
         calls = [ask_one(model, request) for request in requests]
@@ -40,7 +40,7 @@ def ask(model: Model, *requests: Request) -> list[Any]:
 
 
 def fetched_toxicity_scorer() -> Any:
-    """Return the scorer with its real weights, never a stand-in: a test without them is skipped."""
+    """Return the scorer with its real weights; skip the test if they are not installed."""
     from eval_toolkit.rollouts.scorers.toxicity import ToxicityScorer, toxicity_path
 
     try:
@@ -75,7 +75,7 @@ def _text(text: str) -> bytes:
 def gguf_bytes(
     metadata: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], int, bytes]]
 ) -> bytes:
-    """Return a file; a tensor is (shape, number of its type, bytes)."""
+    """Return the bytes of a GGUF file; a tensor is (shape, type number, bytes)."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     for key, value in metadata.items():
         head += _text(key) + _packed(value)
@@ -95,7 +95,7 @@ def write_gguf(path: Path, metadata: Mapping[str, Any], arrays: Mapping[str, Any
 
 
 def tiny_metadata(**changes: Any) -> dict[str, Any]:
-    """Return the metadata of the tiny model; ``__`` stands for a dot in the names of changes."""
+    """Return the metadata of the tiny model; ``__`` denotes a dot in the names of changes."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     letters = [chr(byte) for byte in visible] + [chr(0x100 + at) for at in range(256 - 188)]
     tokens = [*CONTROL, *letters, *(merge.replace(" ", "") for merge in MERGES)]
@@ -123,7 +123,7 @@ def tiny_metadata(**changes: Any) -> dict[str, Any]:
 
 
 def tiny_weights(seed: int = 0) -> dict[str, NDArray[np.float32]]:
-    """Return random weights, large enough that tokens differ in what follows them."""
+    """Return random weights, large enough that the next-token distribution depends on the token."""
     draw = np.random.default_rng(seed)
     n_vocabulary = len(tiny_metadata()["tokenizer.ggml.tokens"])
     n_keys = WIDTH // HEADS * KV_HEADS
@@ -158,7 +158,7 @@ def write_tiny_model(path: Path, **changes: Any) -> Path:
 
 
 def reference_logits(weights: Mapping[str, Any], ids: Sequence[int]) -> NDArray[np.float64]:
-    """Return the scores of the vocabulary after each token, shape (tokens, vocabulary)."""
+    """Return the logits after each token, shape (tokens, vocabulary)."""
     w = {name.removesuffix(".weight"): a.astype(np.float64) for name, a in weights.items()}
     size = WIDTH // HEADS
     x = w["token_embd"][list(ids)]

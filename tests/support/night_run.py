@@ -1,7 +1,7 @@
 """Runs against a `NightServer` in virtual time; ``python -m tests.support.night_run`` prints a table.
 
-The table shows token buckets with and without the headers of providers: requests beyond one per
-sample, and the time as a multiple of what the bucket allows at best.
+The table shows token buckets with and without the headers of providers: excess requests, and
+the time relative to the minimum that the bucket allows.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ def run_night(
 
 @dataclass(frozen=True)
 class Pass:
-    """What a run against a token bucket took."""
+    """Requests and time of a run against a token bucket."""
 
     n: int
     n_answered: int
@@ -58,7 +58,7 @@ class Pass:
 
     @property
     def wasted(self) -> float:
-        """Share of the requests that were refused."""
+        """Fraction of requests that were rejected."""
         return self.n_refused / (self.n + self.n_refused)
 
 

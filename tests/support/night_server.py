@@ -1,7 +1,7 @@
-"""A server without sockets, for nights in virtual time: rate limits, outages, replicas.
+"""Server without sockets for long runs in virtual time: rate limits, outages and replicas.
 
-`NightServer.connect` puts it in the place of an `aiohttp` session, so that everything above the
-socket is the real thing: status codes, headers, bodies and exceptions.
+`NightServer.connect` replaces the `aiohttp` session; status codes, headers, bodies and exceptions are
+those of a real connection.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from eval_toolkit.models.openai_compatible import transport
 
 @dataclass
 class Bucket:
-    """Token bucket: ``per_minute`` requests a minute, and ``burst`` of them at once."""
+    """Token bucket with ``per_minute`` requests per minute and a burst capacity of ``burst``."""
 
     per_minute: float
     burst: float
@@ -48,7 +48,7 @@ class Bucket:
         return True
 
     def headers(self, kind: str, *, refused: bool) -> dict[str, str]:
-        """What providers tell of such a bucket."""
+        """Return the rate limit headers that providers send for the bucket."""
         next_s, full_s = (1.0 - self.level) / self.rate, (self.burst - self.level) / self.rate
         left = str(int(self.level))
         if kind == "openai":
@@ -71,7 +71,7 @@ class Bucket:
 
 
 class NightServer:
-    """Answers sums after ``latency_s``, within its limits, unless it is away."""
+    """Server that answers sums after ``latency_s``, within rate limits, except during outages."""
 
     def __init__(
         self,
@@ -90,24 +90,24 @@ class NightServer:
         self.refusal_s = refusal_s
         self.served = {"id": "toy", "object": "model", **(served or {})}
         self.hosts = {"night.example"}
-        """Hosts at which the server is found."""
+        """Hosts of the server."""
         self.outages: list[tuple[float, float, str]] = []
-        """Start, end and kind: "refused", "reset", "502", "503"."""
+        """Outages as (start, end, kind), with kind "refused", "reset", "502" or "503"."""
         self.answered: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
         self.poison = ""
-        """Prompt that always ends with ``poison_status``."""
+        """Prompt that always fails with ``poison_status``."""
         self.poison_status = 503
         self.stop_at = float("inf")
         self.stop: BaseException | None = None
-        """Raised by the first request after ``stop_at``: the client is killed."""
+        """Exception raised by the first request after ``stop_at``, which kills the client."""
 
     @property
     def n_refused(self) -> int:
         return self.statuses["429"]
 
     def connect(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Answer every endpoint's requests from now on."""
+        """Answer the requests of all endpoints from now on."""
 
         async def life(*_: Any, **__: Any) -> AsyncGenerator[Any]:
             yield self

@@ -1,4 +1,4 @@
-"""Runs of tasks and rollouts that tests of the report share: real ones, of scripted models."""
+"""Shared task and rollout runs for report tests, with scripted models."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 class Sums(BaseTask[str]):
-    """Sums up to 12 + 144, in two subjects."""
+    """Task with sums up to 12 + 144, in two subjects."""
 
     NAME = "Sums"
     RESPONSE_TYPE = ResponseType.COMPLETION
@@ -30,7 +30,7 @@ class Sums(BaseTask[str]):
 
 
 class Capitals(BaseTask[str]):
-    """Three choices; the first is right."""
+    """Task with three choices; the first is correct."""
 
     NAME = "Capitals"
     RESPONSE_TYPE = ResponseType.LOGLIKELIHOODS
@@ -50,7 +50,7 @@ ROWS = [{"a": n, "b": n * n, "subject": "even" if n % 2 == 0 else "odd"} for n i
 
 
 def solve(request: Any) -> str:
-    """Add up; be wrong about multiples of five, and fail on 7."""
+    """Return the sum; wrong for multiples of five, and an error for 7."""
     a, b = (int(part) for part in request.prompt[-1].content[8:-1].split(" + "))
     if a == 7:
         raise ModelError(f"no answer, {HOSTILE}", kind="server")
@@ -58,7 +58,7 @@ def solve(request: Any) -> str:
 
 
 def judged_run(folder: Path, on_error: str = "exclude") -> Run:
-    """Twelve sums: 0, 5 and 10 are wrong, 7 has no answer; a judge looks at the others."""
+    """Run twelve sums: 0, 5 and 10 are wrong, 7 has no answer; a judge grades the others."""
     judge = Judge("correctness", ScriptedModel(f"Adds up. {HOSTILE}\n\nno", name="critic"))
     done = run_task(
         Sums(rows=ROWS),
@@ -73,7 +73,7 @@ def judged_run(folder: Path, on_error: str = "exclude") -> Run:
 
 
 def choice_run(folder: Path) -> Run:
-    """Six choices: of item n the right one has -1, the second -1.5 + 0.2 n and the third -9."""
+    """Run six items with log-likelihoods -1 (correct), -1.5 + 0.2 n and -9 for item n."""
 
     def scores(request: Any) -> list[float]:
         n = int(str(request.prompt).split("Capital ")[1].split("?")[0])
@@ -89,7 +89,7 @@ def choice_run(folder: Path) -> Run:
 
 
 def stopped_run(folder: Path) -> Run:
-    """A run that a rule ended before all was asked."""
+    """Return a run that a stopping rule ended early."""
     rows = [{"a": n, "b": 0, "subject": "odd"} for n in range(400)]
     done = run_task(Sums(rows=rows), ScriptedModel("1"), folder / "stopped", until=UntilWidth(0.2))
     assert done.run is not None
@@ -100,7 +100,7 @@ SEEDS = [SeedPrompt(f"goal {n}", id=f"s{n}", category="ab"[n % 2], topic=f"t{n}"
 
 
 def reply(request: Any) -> str:
-    """Fail at once for 0 and 1, in the second turn for 2 and 3; break for 4; hold for the rest."""
+    """Fail in the first turn for 0 and 1, in the second for 2 and 3; raise for 4; resist otherwise."""
     texts = [message.content for message in request.prompt]
     n = next(int(part) for text in texts for part in text.split() if part.isdigit())
     if n == 4:
@@ -112,7 +112,7 @@ SCORER = KeywordScorer(["fool"], name="words")
 
 
 def rollout_run(folder: Path, **options: Any) -> Run:
-    """Eight conversations: four failures, one that broke, three that held."""
+    """Run eight conversations: four failures, one error, three without failure."""
     system = System(Static(), ScriptedModel(reply, name="target"), SCORER)
     given = {"depth": 2, "max_error_rate": 1.0} | options
     done = run_rollouts(system, SEEDS, folder / "rollouts", **given)
@@ -121,7 +121,7 @@ def rollout_run(folder: Path, **options: Any) -> Run:
 
 
 def tree_run(folder: Path) -> Run:
-    """Two attacks side by side; the role play alone gets through."""
+    """Run two attacks, of which only the role play succeeds."""
 
     def answer(request: Any) -> str:
         return "You fool." if "play" in str(request.prompt) else "No."

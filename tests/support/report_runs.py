@@ -1,4 +1,4 @@
-"""What tests of the report share: small real runs, and a page taken apart."""
+"""Shared helpers for report tests: small runs and a page parser."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ WANTED = Wanted(n_samples=6, n_resamples=50)
 
 
 class Scores:
-    """A scorer that looks up what it said about a text."""
+    """Scorer that looks up its score for a text."""
 
     version = "1"
 
@@ -94,7 +94,7 @@ def written_rows(
     run_id: str = "rows",
     **manifest: Any,
 ) -> Run:
-    """Write labels and scores as a run of one scorer on all rows, with the cells as given."""
+    """Write a run of one scorer on all rows, with the given labels, scores and cells."""
     block = {"n": len(labels), **(cells or {"roc_auc": {"value": None, "status": "skipped"}})}
     results = {
         "schema_version": "v1",
@@ -114,7 +114,7 @@ def written_rows(
 
 
 def scored_twice(folder: Path) -> Run:
-    """Write a run over folds in which two seeds scored each of 60 rows."""
+    """Write a cross-validation run with two seeds over 60 rows."""
     rng = np.random.default_rng(5)
     labels = np.tile(rng.integers(0, 2, 60), 2)
     noise = np.tile(rng.normal(0.0, 0.25, 60), 2) + rng.normal(0.0, 0.02, 120)
@@ -135,7 +135,7 @@ def scored_twice(folder: Path) -> Run:
 
 
 def stored_cells(folder: Path, by_slice: dict[str, Any], **results: Any) -> Run:
-    """Write results as they are given: by slice, scorer and metric."""
+    """Write the given results by slice, scorer and metric."""
     held = {
         name: {"n": 40, "by_scorer": {scorer: dict(cells) for scorer, cells in part.items()}}
         for name, part in by_slice.items()
@@ -145,7 +145,7 @@ def stored_cells(folder: Path, by_slice: dict[str, Any], **results: Any) -> Run:
 
 
 class Page(HTMLParser):
-    """The elements of a page in order, with their classes and texts."""
+    """Parser for the elements of a page in order, with their classes and texts."""
 
     _VOID = frozenset(
         {"input", "meta", "br", "path", "rect", "line", "circle", "hr", "img", "link"}
@@ -188,7 +188,7 @@ class Page(HTMLParser):
 
     @property
     def ids(self) -> list[str]:
-        """The id of every element that has one, except those inside of drawings."""
+        """Return the ids of all elements outside of graphics."""
         return [one["id"] for one in self.elements if one.get("id")]
 
 

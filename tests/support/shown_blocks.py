@@ -1,4 +1,4 @@
-"""What a test asks of the blocks that a kind shows."""
+"""Helpers for tests of the blocks that a kind displays."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from eval_toolkit.runs.blocks import Block, Choices, Group, Message, Messages, N
 
 
 def texts(blocks: Sequence[Block], role: str) -> list[str]:
-    """Return the texts of a role, and those of messages of that role."""
+    """Return the texts with a role, including messages with that role."""
     found: list[str] = []
     for block in flattened(blocks):
         if isinstance(block, Text) and block.role == role:
@@ -17,7 +17,7 @@ def texts(blocks: Sequence[Block], role: str) -> list[str]:
 
 
 def text(blocks: Sequence[Block], role: str) -> str | None:
-    """Return the one text of a role, None where there is none."""
+    """Return the only text with a role, or None."""
     found = texts(blocks, role)
     assert len(found) <= 1
     return found[0] if found else None
@@ -29,7 +29,7 @@ def choices(blocks: Sequence[Block]) -> Choices:
 
 
 def messages(blocks: Sequence[Block]) -> list[Message]:
-    """Return what was said in a conversation, prompts aside."""
+    """Return the messages of a conversation, except prompts."""
     return [
         message
         for block in flattened(blocks)
@@ -51,7 +51,7 @@ def notes(blocks: Sequence[Block], status: str = "") -> list[str]:
 
 
 def verdicts(blocks: Sequence[Block]) -> list[tuple[str, str]]:
-    """Return judge and answer of each verdict."""
+    """Return the judge and the answer of each verdict."""
     found = []
     for group in blocks:
         if isinstance(group, Group) and group.title == "Verdicts of judges":

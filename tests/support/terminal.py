@@ -1,4 +1,4 @@
-"""Tables as a terminal shows them."""
+"""Rendering of tables in a terminal."""
 
 import io
 from typing import Any
@@ -10,7 +10,7 @@ from eval_toolkit._internal.display.to_terminal import terminal_text
 
 
 def in_terminal(*tables: Table, width: int = 80, color: Any = None, **page: Any) -> str:
-    """Return what a terminal of a width shows; by default without any escape."""
+    """Return the text in a terminal of a given width; without escape sequences by default."""
     console = Console(
         width=width, force_terminal=True, color_system=color, file=io.StringIO(), no_color=False
     )

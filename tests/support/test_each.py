@@ -1,4 +1,4 @@
-"""Many cases in one test: none is lost, and every one that fails is named."""
+"""Tests for `each`: all cases run, and all failures are reported."""
 
 import inspect
 

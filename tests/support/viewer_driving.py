@@ -1,4 +1,4 @@
-"""What tests of the viewer share: asking the app without a server, and small runs to look at."""
+"""Shared helpers for viewer tests: requests to the app without a server, and small runs."""
 
 import asyncio
 import html
@@ -27,7 +27,7 @@ TOKEN = "token-of-the-tests"  # noqa: S105 - of nothing
 
 @dataclass(frozen=True)
 class Answer:
-    """What the app answered."""
+    """Response of the app."""
 
     status: int
     headers: dict[str, str]
@@ -39,14 +39,14 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What a reader sees: no tags, entities as signs."""
+        """Return the visible text, without tags and with entities decoded."""
         shown = re.sub(r"<(script|style)\b.*?</\1>", " ", self.text, flags=re.DOTALL)
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown.replace("<wbr>", ""))).split())
 
 
 @dataclass(frozen=True)
 class Asking:
-    """Asks an ASGI app, as a browser that was let in would unless told otherwise."""
+    """Client for an ASGI app, with a browser's session cookie by default."""
 
     app: Any
 
@@ -112,7 +112,7 @@ def results(run_id: str, metrics: dict[str, Any], slice_name: str = "all") -> di
 
 
 def plain_run(folder: Path, run_id: str, value: float, **manifest: Any) -> Run:
-    """A run with one number and no records."""
+    """Write a run with one cell and no records."""
     return write_run(
         folder,
         results=results(run_id, {"accuracy": cell(value)}),
@@ -121,7 +121,7 @@ def plain_run(folder: Path, run_id: str, value: float, **manifest: Any) -> Run:
 
 
 def rows_run(folder: Path, records: Records, texts: dict[str, str] | None = None) -> Run:
-    """A run of rows, with inputs where texts are given."""
+    """Write a run on rows, with inputs if texts are given."""
     units = [Unit(id=unit, input=text) for unit, text in (texts or {}).items()]
     columns, about = units_table({("all", "model"): records}, units)
     return write_run(
@@ -134,7 +134,7 @@ def rows_run(folder: Path, records: Records, texts: dict[str, str] | None = None
 
 
 def task_run(folder: Path, text: str = "Paris, of course") -> Run:
-    """A run of a task: an answer, a choice between texts, a failure, and a judge's verdict."""
+    """Write a task run with an answer, a multiple-choice item, a failure and a judge's verdict."""
     same = "What is the capital of France?"
     outcomes = [
         JobResult(Job("q1", 1, GenerateRequest(same)), RawCompletion(text, finish_reason="stop")),
@@ -165,7 +165,7 @@ def task_run(folder: Path, text: str = "Paris, of course") -> Run:
 
 
 def rollout_run(folder: Path, reply: str = "Certainly not.") -> Run:
-    """A run of one rollout: a first turn, then two branches, one of which fails."""
+    """Write a run with one rollout: one turn, then two branches, one with a failure."""
     bad = Node("", "And now?", "You fool.", scores={"toxicity": 0.9}, event=True)
     lost = Node("", "Really?", None, status="error", reason="the target: no answer in 60 s")
     first = Node("", "Be rude.", reply, children=[bad, lost], scores={"toxicity": 0.1}, event=False)

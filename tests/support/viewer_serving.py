@@ -1,4 +1,4 @@
-"""A real server of the viewer on loopback, asked as a browser asks."""
+"""Viewer server on loopback, with a client that acts like a browser."""
 
 import contextlib
 import http.client
@@ -16,7 +16,7 @@ from eval_toolkit.report.viewer.security import session_of
 
 @dataclass(frozen=True)
 class Served:
-    """A viewer that answers at a port."""
+    """A running viewer and its port."""
 
     port: int
 
@@ -32,7 +32,7 @@ class Served:
 
 @contextlib.contextmanager
 def served(runs_dir: Path) -> Iterator[Served]:
-    """Serve a folder of runs as `serve` does, but in a thread and to an end."""
+    """Serve a folder of runs like `serve`, but in a thread that can be stopped."""
     with contextlib.closing(serving._listening(0)) as bound:
         server = serving._server(uvicorn, create_app(runs_dir, token=TOKEN))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})

@@ -1,7 +1,7 @@
-"""An event loop whose clock jumps to the next timer, so that hours pass in moments.
+"""Event loop whose clock jumps to the next timer, so long runs finish quickly.
 
-Everything in such a loop must happen in the process itself, as with `NightServer`: nothing waits for
-a socket. The clock is `loop.time`, and goes on in later loops.
+All events must occur within the process, as with `NightServer`; no code may wait for a socket. The
+clock is `loop.time` and continues in later loops.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class VirtualClock:
-    """Seconds since the start, moved by the loops that use it."""
+    """Seconds since the start, advanced by the loops that use it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -20,7 +20,7 @@ class VirtualClock:
 
 
 class _Selector(selectors.SelectSelector):
-    """Instead of waiting for the timeout, moves the clock."""
+    """Selector that advances the clock instead of waiting for the timeout."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The plugins keep the contracts of their kinds: one test per rule, so that a failure names it."""
+"""Contract tests of the plugins: one test per rule."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the plugins say, and that eval-toolkit finds each by its name."""
+"""Tests of the plugins' results, and of their discovery by name."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""End to end on the whole (small) data set: the run is stored whole and reads back."""
+"""End-to-end test on the whole data set: the stored run is complete and can be read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Smoke and equivalence: the scorers answer what scikit-learn answers."""
+"""Tests of the scorers, including equivalence with scikit-learn."""
 
 import numpy as np
 

@@ -10,7 +10,7 @@ _COMMAND: ContextVar[str] = ContextVar("command", default="")
 
 @contextmanager
 def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
-    """Return the recorded command line, quoted for a shell; empty if none is running.
+    """Record a command line for the duration of a ``with`` block.
 
     Examples
     --------
@@ -26,12 +26,12 @@ def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
 
 
 def capture_command() -> str:
-    """Return the recorded command line, quoted for a shell; empty outside the command line.
+    """Return the recorded command line, quoted for a shell, or "" outside a command.
 
     Returns
     -------
     str
-        Command line, quoted where necessary.
+        Program and arguments, quoted where necessary.
 
     Examples
     --------

@@ -33,8 +33,8 @@ def _is_secret(name: str) -> bool:
 def hide_secrets() -> None:
     """Overwrite secrets in the process memory behind ``/proc/PID/environ`` (Linux).
 
-    They remain in `os.environ`, but are not inherited by child processes started without an
-    explicit environment. Only the command line uses this: a library must not modify its host
+    The secrets remain in `os.environ`, but child processes started without an explicit
+    environment do not inherit them. Only the command line uses this: a library must not modify its host
     process.
     """
     if not sys.platform.startswith("linux") or not secret_variables():

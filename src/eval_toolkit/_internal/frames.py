@@ -183,7 +183,7 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
             return library.DataFrame(dict(columns))
         except UnicodeEncodeError as error:
             raise InvalidInputError(
-                f"{error.object[:60]!a} contains half of a surrogate pair, which pandas does not "
+                f"{error.object[:60]!a} contains a lone surrogate, which pandas does not "
                 "support; use backend='columns'"
             ) from None
     typed = {}

@@ -112,7 +112,7 @@ def _digest(value: Any, within: tuple[int, ...]) -> bytes:
     inside = (*within, id(value))
     if isinstance(value, np.ndarray):
         return _array_digest(value, inside)
-    tag, parts = _taken_apart(value)
+    tag, parts = _components(value)
     if isinstance(parts, dict):
         if all(type(key) is str and type(inner) in _SCALARS for key, inner in parts.items()):
             return _joined(tag, [repr(sorted(parts.items())).encode()])  # a vocabulary is large
@@ -145,7 +145,7 @@ def _array_digest(array: np.ndarray[Any, Any], inside: tuple[int, ...]) -> bytes
     return _joined(f"array {array.dtype.str}", [shape, data])
 
 
-def _taken_apart(value: Any) -> tuple[str, Any]:
+def _components(value: Any) -> tuple[str, Any]:
     """Return an object's type name and components."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if type(value) in (dict, list, tuple, set, frozenset):

@@ -1,4 +1,4 @@
-"""Writing of many JSON values in the same way."""
+"""A JSON encoder that is reused for many small values."""
 
 import json
 from collections.abc import Callable
@@ -7,9 +7,10 @@ from typing import Any
 
 
 def json_writer(**options: Any) -> Callable[[Any], str]:
-    r"""Return the ``encode`` method of a `json.JSONEncoder`, for many small values.
+    r"""Return a function that encodes values like `json.JSONEncoder`, but faster for small values.
 
-    The method makes the encoder in C anew for each value, which takes longer than to write it.
+    `json.JSONEncoder.encode` creates a new C encoder for each value, which takes longer than
+    encoding a small value; this function creates the encoder once.
 
     Examples
     --------
@@ -29,7 +30,7 @@ def json_writer(**options: Any) -> Callable[[Any], str]:
     def write(value: Any) -> str:
         try:
             return "".join(chunks(value, 0))
-        except RecursionError:  # it may contain itself, which is said by
+        except RecursionError:  # a circular reference, which encode() reports
             return slow.encode(value)
 
     return write

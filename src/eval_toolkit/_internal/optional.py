@@ -34,8 +34,8 @@ def require(module: str, *, feature: str, extra: str | None = None) -> ModuleTyp
 def how_to_install(extra: str) -> str:
     """Return the command that installs an extra.
 
-    pip adds the extra to the installed package. A source checkout that is not installed is
-    installed by path, since no index may have the package.
+    If the package is installed, the command names it; in a source checkout that is not installed,
+    the command names the folder of the checkout.
 
     Examples
     --------
@@ -57,8 +57,8 @@ def names_on_use(package: str, homes: Mapping[str, str]) -> tuple[list[str], Cal
     """Return an ``__all__`` of names and a module ``__getattr__`` that imports them on first use.
 
     ``homes`` maps a submodule, or a full module name, to the names it provides, separated by
-    spaces. Type checkers read the same names from ``from module import *``, in imports for them
-    alone. Old names of moved objects are also resolved.
+    spaces; the package repeats them as ``from module import *`` under ``TYPE_CHECKING``. Old names
+    of moved objects are also resolved.
 
     Examples
     --------

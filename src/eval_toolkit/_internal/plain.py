@@ -26,8 +26,8 @@ def plain(value: Any, absent: Absent = lambda value, place: None, place: Place =
     """Convert a value to JSON types: dict, list, str, int, float, bool or None.
 
     Keys become strings; objects are converted with ``to_dict`` if available, otherwise with `str`.
-    ``absent`` returns the replacement for NaN, infinity or NaT, given the value and its path; by
-    default None. Raises `InvalidInputError` if two keys become the same string.
+    ``absent`` returns the replacement for NaN, infinity or NaT, given the value and its path; the
+    default replacement is None. Raises `InvalidInputError` if two keys become the same string.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> di
 
 
 def objects(values: Iterable[Any]) -> np.ndarray[Any, Any]:
-    """Return an array of objects with one entry per value, even if all values are lists."""
+    """Return a 1-D object array with one entry per value, even if the values are lists."""
     return np.fromiter(values, dtype=object)
 
 
@@ -108,7 +108,7 @@ def where(place: Place) -> str:
 
 
 def whole_text(text: str) -> str:
-    r"""Replace lone surrogates in a string by the replacement character.
+    r"""Replace lone surrogates in a string with the replacement character.
 
     Examples
     --------

@@ -15,7 +15,7 @@ _SECRET_WORDS = frozenset(
     | {"jwt", "passcode", "passphrase", "passwd", "password", "passwords", "pwd", "secret"}
     | {"secrets", "token"}
 )
-"""Name endings that always denote a secret …"""
+"""Last words of names that always denote a secret."""
 _OWNERS = frozenset(
     {"access", "account", "admin", "api", "app", "auth", "client", "consumer", "database", "db"}
     | {"deploy", "encryption", "host", "license", "login", "mail", "master", "private", "proxy"}
@@ -25,7 +25,7 @@ _OWNERS = frozenset(
     | {"groq", "hf", "huggingface", "mistral", "openai", "openrouter", "postgres", "redis"}
     | {"slack", "stripe", "together", "wandb"}
 )
-"""… and words before `key` or `pass` that denote secrets (unlike `sort_key` or `second_pass`)."""
+"""Words that make a following `key` or `pass` a secret, as in `api_key` (unlike `sort_key`)."""
 _OWNED_WORDS = frozenset({"key", "keys", "pass", "tokens"})
 _IN_AN_ADDRESS = frozenset({"key", "sig", "signature", "code"})
 """Names that denote secrets only in the query of a URL: ``?sig=…``."""
@@ -33,7 +33,7 @@ _OF_TEXT = frozenset(
     {"bos", "cls", "end", "eos", "first", "last", "mask", "max", "min", "n", "next", "num", "pad"}
     | {"per", "sep", "special", "start", "stop", "unk"}
 )
-"""Names such as `eos_token` and `max_token` do not denote secrets."""
+"""Words before `token` that denote text, not a secret, as in `eos_token`."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NAME = re.compile(
@@ -77,7 +77,7 @@ _NO_SECRETS = frozenset({"", "none", "null", "true", "false", "str", "bytes", "i
 
 
 def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
-    """Replace keys, tokens and passwords in a payload by ``[redacted]``.
+    """Replace keys, tokens and passwords in a payload with ``[redacted]``.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
 
 
 def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Redact secrets in results; keys are only interpreted in the configuration.
+    """Redact secrets in results; only the keys of the configuration are setting names.
 
     Examples
     --------
@@ -160,9 +160,9 @@ def one_line(failure: BaseException) -> str:
     """
     from eval_toolkit._internal.plain import whole_text  # its module needs numpy
 
-    said = " ".join(whole_text(str(failure)).split())
+    message = " ".join(whole_text(str(failure)).split())
     # Model errors describe themselves; omit the class name.
-    text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
+    text = message if isinstance(failure, ModelError) else f"{type(failure).__name__}: {message}"
     safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
     return safe.removesuffix(": ") or type(failure).__name__
 
@@ -177,7 +177,7 @@ def _redacted_text(text: str) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Redact values after names of secrets: ``password=…``, ``--token …``."""
+    """Redact values that follow the name of a secret: ``password=…``, ``--token …``."""
     pieces, done = [], 0
     for match in _NAME.finditer(text):
         if match.start() < done or not _announces_a_secret(match):

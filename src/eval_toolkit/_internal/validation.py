@@ -1,7 +1,7 @@
 """Input validation with messages that name the argument, the row, the rule and the value.
 
-Public functions on arrays start with these functions, which return canonical arrays, so no
-other checks are needed.
+Public functions that take arrays call these functions first. They return canonical arrays, so no
+further checks are needed.
 """
 
 import math

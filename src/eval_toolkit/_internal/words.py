@@ -74,7 +74,7 @@ def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
 def value_and_ends(
     value: float | None, low: float | None, high: float | None, spec: str = ""
 ) -> tuple[str, str]:
-    """Format a value and its interval with the same digits, as in `fitting`; either may be empty.
+    """Format a value and its interval to the same number of decimals; either may be empty.
 
     Examples
     --------
@@ -93,9 +93,10 @@ def value_and_ends(
 def percent_and_ends(
     share: float, low: float | None = None, high: float | None = None
 ) -> tuple[str, str]:
-    """Format a proportion and its interval (or "") as percentages with equal digits.
+    """Format a proportion and its interval as percentages to the same number of decimals.
 
-    Uses enough decimals for the interval, and to distinguish the proportion from 0 and 1.
+    The number of decimals suits the interval and distinguishes the proportion from 0 and 1. The
+    second string is empty without an interval.
 
     Examples
     --------
@@ -145,12 +146,12 @@ def nearest(name: str, known: Sequence[str]) -> str:
     Examples
     --------
     >>> nearest("brir", ["brier", "roc_auc"]), nearest("x", ["brier", "roc_auc"])
-    ('did you mean brier?', 'there are brier, roc_auc')
+    ('did you mean brier?', 'choose from brier, roc_auc')
     """
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return f"there are {', '.join(known)}"
+    return f"choose from {', '.join(known)}"
 
 
 def p_value(value: float | None) -> str:
@@ -187,7 +188,7 @@ _REORDERING = frozenset(
 )
 _COMBINING_AT_MOST = 8
 _MARKS = frozenset(("Mn", "Me"))
-"""Combining marks; selected by category, as some enclosing marks have no class."""
+"""Combining marks; selected by category, as some enclosing marks have no combining class."""
 
 
 def visible(text: object, limit: int = 2000) -> str:

@@ -1,8 +1,8 @@
 """Analyses of stored predictions and runs: differences, comparisons, leaderboards, drift.
 
-Metrics with intervals (`bootstrap_metric_from_predictions`), candidate against baseline
-(`paired_diff_from_prediction_refs`), the rows in a region of a curve (`rows_at`), drift of a scorer
-(`drift`), and differences between two runs (`compare_runs`).
+For predictions: metrics with intervals (`bootstrap_metric_from_predictions`), differences between a
+candidate and a baseline (`paired_diff_from_prediction_refs`), rows in a region of a curve
+(`rows_at`), and changes in a scorer's output (`drift`). For runs: `compare_runs` and `leaderboard`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Differences of failure rates by turn, B − A, with censored conversations."""
+"""Differences in failure rates by turn, B − A, with censored conversations."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ from eval_toolkit.inference.survival_arms import survival_difference
 _FIRST = "first_event_turn"
 _LARGEST_P = 1.0 - 1e-6
 _HALVINGS = 24
-"""Number of bisection steps; the p-value is then known to 1e-7."""
+"""Number of bisection steps; the resulting p-value is accurate to 1e-7."""
 
 
 def curve_difference(
@@ -29,9 +29,9 @@ def curve_difference(
     the same weight, regardless of its number of observed rollouts. The p-value is the significance
     level at which the interval just touches 0.
 
-    ``task`` has the reason why a mean is not available, and ``units`` have ``first_event_turn`` and
-    ``failed_by_turn_<t>``, one path per rollout. A unit counts as lost if A observed at least one
-    of its turns and B none.
+    ``task`` contains the reason why a mean is not available; the records of ``units`` have the
+    columns ``first_event_turn`` and ``failed_by_turn_<t>``, with one path per rollout. A unit
+    counts as lost if at least one of its turns was observed in A but none in B.
 
     Examples
     --------
@@ -66,11 +66,11 @@ def curve_difference(
         for name, side in (("A", a), ("B", b))
         if side.n_cut
     )
-    told = f"{cut} were cut short and count as censored (Kaplan-Meier)"
+    note = f"{cut} were cut short and count as censored (Kaplan-Meier)"
     return replace(
         blank,
         status="ok",
-        reason="; ".join(filter(None, [told if cut else "", found.reason])),
+        reason="; ".join(filter(None, [note if cut else "", found.reason])),
         value_a=found.value_a,
         value_b=found.value_b,
         delta=found.delta,
@@ -104,7 +104,7 @@ class _Side:
 
     @classmethod
     def of(cls, side: UnitValues, at: IntArray, curve: CurveOf) -> "_Side":
-        """Return the rollouts of some units; raise if their records lack the times."""
+        """Return the rollouts of the selected units; raise if the records lack the times."""
         records = side.records
         names = [f"failed_by_turn_{turn}" for turn in range(1, curve.depth + 1)]
         if lacking := [name for name in (_FIRST, *names) if name not in records.columns]:
@@ -139,7 +139,7 @@ class _Side:
 
     @property
     def weights(self) -> FloatArray | None:
-        """Weights that give every observed unit the same total; None if each has one rollout."""
+        """Weights that give all observed units equal totals; None if each has a single rollout."""
         counts = np.bincount(self.unit[self.times > 0], minlength=self.n_units)
         return None if counts.max(initial=0) <= 1 else 1.0 / np.maximum(counts, 1)[self.unit]
 

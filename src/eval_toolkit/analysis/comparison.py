@@ -95,35 +95,36 @@ def compare_runs(
     a, b : Run, Outcome or path
         Baseline and candidate; outcomes of `run_task` need not be stored.
     metrics : sequence of MetricSpec or str, or "all", optional
-        Specs, names as stored, or columns of the records. By default rollouts are compared by their
-        main metrics, and other runs by every stored metric, as by "all". A name may be the address
-        of a cell, ``exact_match @ subject=Africa``: then only this part is compared.
+        Specs, stored names, or columns of the records. By default, rollouts are compared by their
+        main metrics, and other runs by all stored metrics, as with "all". A name may be the address
+        of a cell, such as ``exact_match @ subject=Africa``, to compare only this part.
     slices, scorers : sequence of str, optional
-        Slices and scorers of A to compare; by default all that both runs have.
+        Slices and scorers of A to compare; by default, those that both runs have.
     pairs : mapping of str to str, optional
-        Scorer of B to compare with each of these scorers of A. By default scorers with the same
-        name are compared, or the only scorer of each run.
+        Scorers of A, mapped to the scorers of B with which to compare them. By default, scorers
+        with the same name are compared, or the only scorer of each run.
     match : MatchSpec, optional
-        Slices, metrics and units that have different names in the two runs, e.g. if they come from
-        different tools.
+        Correspondence of slices, metrics and units with different names in the two runs, e.g. in
+        runs imported from different tools.
     specs : sequence of MetricSpec
         Specifications of stored metrics that cannot be derived from a name, such as corpus BLEU
         (``Bleu().metrics()``; `graders.stored.stored_metrics` returns those of two runs).
     higher_is_better : mapping of str to bool, optional
         Whether higher is better for a metric or column, as in ``{"wer": False}``. It overrides the
-        direction stated by the runs, which overrides that of the name (`known_direction`). If the
-        direction is unknown, the verdict is "different" instead of "better" or "worse".
+        direction recorded in the runs, which overrides the one inferred from the name
+        (`known_direction`). If the direction is unknown, the verdict is "different" instead of
+        "better" or "worse".
     by : str or sequence of str, optional
-        Parts of the records, such as "subject": each part of each slice is also compared, in cells
-        with the part ``subject=Africa``. By default the parts by which both runs were scored
-        (``eval-toolkit score --by``), if no metric is an address.
+        Named parts of the records, such as "subject": every part of every slice is compared, too,
+        in cells with a part such as ``subject=Africa``. By default, the parts by which both runs
+        were scored (``eval-toolkit score --by``), unless a metric is an address.
     on_mismatch : {"raise", "drop"}, default "raise"
-        What to do with units that share an id but differ in content hash or label.
+        How to treat units that have the same id but different content hashes or labels.
     allow_version_change : bool, default False
-        Whether to compare runs if a scorer, task or metric has another version in B, or if rollouts
-        were made with another depth, width, policy or other relevant setting.
+        Whether to compare runs if a scorer, task or metric has a different version in B, or if
+        rollouts differ in depth, width, policy or other relevant settings.
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
-        Correction of the p-values of one scorer for the number of metrics and slices. See Notes.
+        Correction of each scorer's p-values for the number of metrics and slices; see Notes.
     confidence : float, default 0.95
         Confidence level of the intervals.
     n_resamples, seed, rng, executor
@@ -132,18 +133,18 @@ def compare_runs(
     Returns
     -------
     RunComparison
-        Shares of independent units are compared by Tango's interval and McNemar's score test, other
-        means of columns by the interval of the mean difference, and other metrics as in
-        `paired_bootstrap_diff`. An uncorrected p-value is at most ``1 − confidence`` exactly if the
-        interval excludes 0. Calibration errors have values and a difference, but no interval or
-        verdict. Units in only one run are counted. For runs with folds, the mean of the folds'
-        differences is tested with Nadeau and Bengio's corrected t if both runs have the same rows
-        in the same folds. Otherwise the out-of-fold rows are pooled, as stated in ``reason``, or
-        the cell is skipped if rows have several scores (several seeds). If rollouts were cut short
-        before a failure, the failure rate (``attack_success``, ``failed_by_turn_<t>``) is compared
-        by survival curves, provided every rollout counts as one path, as in
-        `rollouts.compare_survival` for whole conversations; other metrics are skipped. ``notes``
-        list differing testers, targets and defences.
+        One cell per slice, part, scorer and metric. Proportions of independent units are compared
+        by Tango's interval and McNemar's score test, other means of columns by the interval for the
+        mean difference, and other metrics as in `paired_bootstrap_diff`. An uncorrected p-value is
+        at most ``1 − confidence`` iff the interval excludes 0. Calibration errors have values and a
+        difference, but no interval or verdict. Units in only one run are counted. For runs with
+        folds, the mean difference over folds is tested with Nadeau and Bengio's corrected t test if
+        both runs have the same rows in the same folds. Otherwise, the out-of-fold rows are pooled
+        (see ``reason``), or the cell is skipped if rows have several scores (several seeds). If
+        rollouts were cut short before a failure, the failure rate (``attack_success``,
+        ``failed_by_turn_<t>``) is compared by survival curves, provided every rollout counts as one
+        path, as in `rollouts.compare_survival` for whole conversations; other metrics are skipped.
+        ``notes`` lists testers, targets and defences that differ.
 
     Raises
     ------
@@ -151,24 +152,24 @@ def compare_runs(
         If an option is unknown, or versions or settings differ and ``allow_version_change`` is
         False.
     MissingColumnError
-        (a KeyError) If a slice, a scorer or a metric of ``higher_is_better`` does not exist.
+        If a slice, a scorer or a metric of ``higher_is_better`` does not exist (also a KeyError).
     ArtifactError
-        If a run is incomplete or was altered, or a unit has different content in A and B.
+        If a run is incomplete or was modified, or a unit has different content in A and B.
 
     Notes
     -----
-    The metrics of one slice form one family of tests: name the metrics of interest to restrict the
-    correction to them. A mean over parts (``…_macro``) whose metric is compared as well has a
-    difference and an interval; it is tested, and counts in the family, only if named.
+    The metrics of a slice form a family of tests; to restrict the correction to the metrics of
+    interest, pass their names. A mean over parts (``…_macro``) whose metric is compared as well has
+    a difference and an interval; it is tested, and counts in the family, only if named.
 
-    A slice that contains all compared units of every other slice is treated as the whole. It is
+    A slice that contains all compared units of every other slice is treated as the whole data and
     tested by itself, outside the family of its parts. All other slices form one family, even if
     they overlap or are nested; if no slice contains all others, the family includes every slice. A
-    unit is contained if its id, content hash and values match: the same ids with other scores are
-    separate tests. Names are not considered.
+    unit is contained in a slice if its id, content hash and values match, so the same ids with
+    other scores are separate tests. The names of slices are irrelevant.
 
-    The parts of a slice form a separate family, without the slice. A part that failed in one run
-    has skipped cells with the reason.
+    The parts of a slice form a separate family, which does not include the slice itself. If a part
+    failed in one run, its cells are skipped with the reason.
 
     Examples
     --------
@@ -240,13 +241,13 @@ def compare_runs(
 
 
 def stopped_note(run: Run, name: str) -> str:
-    """Return a note that a run stopped early, which fixed-sample intervals do not account for."""
-    told = run.results.get("stopping")
-    if not told or told["n_used"] == told["n_total"]:
+    """Return a note if a run stopped early, which fixed-sample intervals do not account for."""
+    stopping = run.results.get("stopping")
+    if not stopping or stopping["n_used"] == stopping["n_total"]:
         return ""
     return (
-        f"{name} was stopped early, after {told['n_used']} of {told['n_total']} units "
-        f"({told['reason']}); the intervals and p-values here do not account for that"
+        f"{name} was stopped early, after {stopping['n_used']} of {stopping['n_total']} units "
+        f"({stopping['reason']}); the intervals and p-values here do not account for that"
     )
 
 
@@ -262,7 +263,7 @@ def compare_records(
     adjust: str = "holm",
     **resampling: Unpack[Resampling],
 ) -> RunComparison:
-    """Compare records slice by slice, without stored runs.
+    """Compare records slice by slice, without requiring stored runs.
 
     Parameters
     ----------
@@ -368,16 +369,16 @@ def _check_systems(matched: Matched, requested: Sequence[Requested]) -> None:
             )
 
 
-def _at_address(matched: Matched, wanted: Requested, tasks_of: _TasksOf, run: Run) -> _Work:
-    """Return the comparisons of one metric on one part, for every slice and scorer that has it."""
-    pairs = wanted.part or {}
+def _at_address(matched: Matched, request: Requested, tasks_of: _TasksOf, run: Run) -> _Work:
+    """Return the comparisons of one metric on one part, for all slices and scorers that have it."""
+    pairs = request.part or {}
     found = [
-        (part, tasks_of(part, [wanted]))
+        (part, tasks_of(part, [request]))
         for subject in matched.subjects
-        if wanted.is_of(subject.scorer_a) and (part := at_part(subject, pairs)) is not None
+        if request.is_of(subject.scorer_a) and (part := at_part(subject, pairs)) is not None
     ]
     if not found:
-        named = written(wanted.name, format_part(pairs), wanted.system)
+        named = written(request.name, format_part(pairs), request.system)
         parts = dict.fromkeys(run.cells.place(*place) for place in run.cells.places)
         near = difflib.get_close_matches(format_part(pairs), parts, n=1)
         hint = (
@@ -425,11 +426,11 @@ def _options(
 
 
 def opened_run(run: Run | Outcome | str | Path, name: str) -> Run:
-    """Open and check the run at a path, or convert an outcome to a run."""
+    """Open and check the run at a path, or convert an outcome into a run."""
     if isinstance(run, (str, Path)):
         if Path(run).is_file() and Path(run).name != MANIFEST:
             raise InvalidInputError(
-                f"`{name}` is {str(run)!r}, a file and not a run; if it has predictions, pass "
+                f"`{name}` is {str(run)!r}, which is a file, not a run; if it contains predictions, pass "
                 f"score_predictions({str(run)!r})"
             )
         return Run.open(run)
@@ -438,7 +439,7 @@ def opened_run(run: Run | Outcome | str | Path, name: str) -> Run:
     if not isinstance(run, Run):
         raise InvalidTypeError(
             f"`{name}` must be a Run, an Outcome or the path of a run, got a "
-            f"{type(run).__name__}; if it has predictions, pass score_predictions(…)"
+            f"{type(run).__name__}; to compare predictions, pass score_predictions(…)"
         )
     return run
 
@@ -522,7 +523,7 @@ def _adjusted(
     families: Mapping[tuple[str, str, str], tuple[str, ...]],
     adjust: str,
 ) -> list[RunDifference]:
-    """Correct the p-values of one scorer for the number of metrics and slices in each family."""
+    """Correct the p-values of each scorer for the number of metrics and slices in each family."""
     together: dict[tuple[str, ...], list[int]] = {}
     for index, cell in enumerate(cells):
         if cell.p_value is not None:

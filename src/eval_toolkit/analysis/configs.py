@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.selected_units import StoredRequest
 
 _FIRST = ("model", "target", "score", "scores", "system prompt", "prompt", "tester", "temperature")
-"""Settings in the order in which they are shown; all others follow as stored."""
+"""Settings that are displayed first, in this order; all others follow in stored order."""
 _LAST = ("eval-toolkit", "git commit")
 _UNNAMED = (
     *("config", "system", "task", "decoding", "description", "dataset", "imported", "settings"),
 )
-"""Parts of the configuration whose names add nothing to those of their settings."""
+"""Sections of the configuration whose names are omitted from the names of their settings."""
 _RENAMED = {
     "num_fewshot": "examples in the prompt",
     "scorers": "scorer",
@@ -31,7 +31,7 @@ _RENAMED = {
     "on_error": "failures count",
 }
 _SKIPPED = ("kind", "class", "prompt_fingerprint", "files_sha256", "n_rows")
-"""Derived entries; texts of prompts are shown instead of their fingerprints."""
+"""Derived entries that are not displayed, e.g. fingerprints of prompts."""
 _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 _NONE = "none"
 _SHOWN = 60
@@ -44,7 +44,7 @@ _ROWS = 12
 
 @dataclass(frozen=True, slots=True)
 class ConfigDifference:
-    """A setting in which two runs differ, as strings.
+    """Setting in which two runs differ, with both values as strings.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class ConfigDifference:
     what: str
     """Name of the setting, such as "system prompt" or "target"."""
     a: str
-    """Value in A; "none" if there is none."""
+    """Value in A; "none" if the setting is missing."""
     b: str
 
     def to_dict(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ class ConfigDifference:
         return asdict(self)
 
     def shown(self, limit: int = _SHOWN) -> tuple[str, str]:
-        """Return both values on one line each, shortened to the part where they differ.
+        """Return both values, each on one line and shortened to the region where they differ.
 
         Parameters
         ----------
@@ -87,10 +87,10 @@ class ConfigDifference:
 def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
     """Return the settings in which two runs differ, the most important first.
 
-    Participants with different names, such as two models, are one difference; if the names agree,
-    each of their settings is compared. If the prompts of two tasks differ, those of their first
-    common sample are returned. Settings missing from the log of another tool are unknown and not
-    listed, nor are the logs themselves.
+    Participants with different names, such as two models, count as one difference; if the names are
+    equal, each of their settings is compared. If the prompts of two tasks differ, the prompts for
+    their first common sample are returned. Settings that are missing from the log of another tool
+    are unknown and not listed; neither are the logs themselves.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     """Return a unique display name for each run: its id, with a difference if ids are equal.
 
     Runs with the same id are distinguished by the first setting that differs between all of them
-    and is not a hash, as in ``quiz (model small)``, else by their folders, else by their order.
+    and is not a hash, as in ``quiz (model small)``, otherwise by their folders or by their order.
 
     Examples
     --------
@@ -209,15 +209,15 @@ def _configs(*manifests: Mapping[str, Any]) -> list[dict[str, Any]]:
     configs = []
     for manifest in manifests:
         config = dict(manifest.get("config") or {})
-        told = config.pop("imported", None)
-        if told and same:
-            config["imported"] = {name: told.get(name) for name in ("tool_version", "settings")}
+        imported = config.pop("imported", None)
+        if imported and same:
+            config["imported"] = {name: imported.get(name) for name in ("tool_version", "settings")}
         configs.append(config)
     return configs
 
 
 def _walk(path: tuple[str, ...], a: Any, b: Any) -> Iterator[ConfigDifference]:
-    """Yield the differing entries; for participants with different names, only the names."""
+    """Yield the entries that differ; for participants with different names, only the names."""
     if a == b:
         return
     if not (isinstance(a, Mapping) and isinstance(b, Mapping)):
@@ -326,7 +326,7 @@ def _mapping(stored: Any) -> Mapping[str, Any]:
 
 
 def _versions(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ConfigDifference]:
-    """Yield the versions of the package and of the surrounding code."""
+    """Yield the versions of the package and of the user's code."""
     versions = [_mapping(one.get("code_versions")).get("eval_toolkit") for one in (a, b)]
     commits = [one.get("git_sha") for one in (a, b)]
     for what, (one, other) in (("eval-toolkit", versions), ("git commit", commits)):
@@ -346,7 +346,7 @@ def _shortened(texts: Sequence[str], limit: int) -> list[str]:
 
 
 def _cut(text: str, start: int, limit: int) -> str:
-    """Return at most `limit` characters from `start`, with marks where the string was cut."""
+    """Return at most `limit` characters from `start`, with an ellipsis where the string was cut."""
     if start:
         text = "…" + text[start + 1 :]
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,4 +1,4 @@
-"""Difference in one metric on the common units of A and B, with interval and p-value."""
+"""Difference in a metric on the common units of A and B, with interval and p-value."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.inference.paired import is_made_of_draws
+from eval_toolkit.inference.paired import requires_resamples
 from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
 from eval_toolkit.inference.plans import MIN_UNITS
@@ -56,7 +56,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class CurveOf:
-    """Share of rollouts in which the target has failed by a given turn."""
+    """Fraction of rollouts in which the target has failed by a given turn."""
 
     turn: int
     depth: int
@@ -75,17 +75,17 @@ class Task:
     """Whether scores are first converted to decisions with each run's own threshold."""
     reason: str = ""
     macro_by: str | None = None
-    """Named slice of the records whose parts are averaged with equal weight."""
+    """Named slice of the records, over whose parts the metric is averaged with equal weights."""
     tested: bool = True
     """Whether the difference gets a p-value and a verdict, and so counts in the family of tests."""
     curve: CurveOf | None = None
-    """Survival curve to estimate shares with, if conversations were cut short."""
+    """Survival curve from which failure rates are estimated if conversations were cut short."""
 
 
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunDifference(Interval[float | None]):
-    """One cell of a comparison: a metric of A and of B on their common units.
+    """Cell of a comparison: a metric of A and of B on their common units.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class RunDifference(Interval[float | None]):
     reason: str = ""
     value_a: float | None = None
     value_b: float | None = None
-    """Value of B; both values are on the common units, which need not be all units of a run."""
+    """Value of B. Both values are computed on the common units only."""
     delta: float | None = None
     """Difference B − A."""
     ci_low: float | None = None
@@ -123,35 +123,35 @@ class RunDifference(Interval[float | None]):
     """Number of resamples of the interval; 0 for a closed form."""
     higher_is_better: bool | None = None
     n_units: int = 0
-    """Number of common units with a value on both sides."""
+    """Number of common units with a value in both A and B."""
     n_groups: int = 0
     n_discordant: int | None = None
-    """Number of these units on which A and B differ, for shares; an input of `n_for_power`."""
+    """For proportions: number of these units on which A and B differ; used by `n_for_power`."""
     n_failed: int = 0
-    """Number of common units without a value on at least one side."""
+    """Number of common units without a value in A, B or both."""
     n_lost: int = 0
-    """Number of these units with a value in A: they failed or were skipped in B."""
+    """Number of these units with a value in A, i.e. units that failed or were skipped in B."""
     n_only_a: int = 0
-    """Number of units of A that B does not have."""
+    """Number of units that are only in A."""
     n_only_b: int = 0
     n_mismatched: int = 0
-    """Number of units with the same id but different content or label, which are excluded."""
+    """Number of units with the same id but different content or labels, which are excluded."""
     n_unhashed: int = 0
     """Number of units paired by id only."""
     n_folds: int = 0
     """Number of folds whose differences were averaged; 0 if units were compared."""
     n_folds_failed: int = 0
-    """Folds without a value on one side."""
+    """Folds without a value in A or B."""
     unseen: float | None = field(default=None, compare=False, repr=False)
-    """Possible shift of an unbounded mean by unobserved kinds of units."""
+    """Possible shift of an unbounded mean by kinds of units that were not observed."""
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property
     def verdict(self) -> str:
         """Verdict on B, such as "better", "worse", "different" or "no significant difference".
 
-        It is "not tested" or "" without a test, "different" for metrics without a known direction,
-        "skipped" and "error" for cells without values.
+        It is "not tested" or "" if there is no test, "different" for metrics without a known
+        direction, and "skipped" or "error" for cells without values.
         """
         if self.status != "ok" or self.delta is None:
             return self.status
@@ -172,7 +172,7 @@ class RunDifference(Interval[float | None]):
 
 
 def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws) -> RunDifference:
-    """Fill a cell: values, difference, interval and p-value, or the reason they are missing."""
+    """Fill in a cell: values, difference, interval and p-value, or why they are missing."""
     cell = replace(
         cell,
         higher_is_better=task.higher_is_better,
@@ -292,7 +292,7 @@ def _scored_difference(
             among = ~np.isnan(hits_a)
             groups = None if values.groups is None else values.groups[among]
             return _shares(cell, hits_a[among], hits_b[among], groups, draws, reason)
-        if cell.n_groups < MIN_UNITS and is_made_of_draws(statistic):
+        if cell.n_groups < MIN_UNITS and requires_resamples(statistic):
             raise UndefinedMetricError(_few(cell, values))
         diff = paired_bootstrap_diff(
             labels,
@@ -307,13 +307,13 @@ def _scored_difference(
         )
     except UndefinedMetricError as error:
         return _without_interval(cell, value_a, value_b, _joined(reason, without_interval(error)))
-    return _bootstrapped(cell, diff, reason, made_of_draws=is_made_of_draws(statistic))
+    return _bootstrapped(cell, diff, reason, made_of_draws=requires_resamples(statistic))
 
 
 def _redrawn_difference(
     cell: RunDifference, spec: MetricSpec, values: _Values, draws: Draws
 ) -> RunDifference:
-    """Return the difference of a metric whose columns, labels included, differ between the runs."""
+    """Return the difference of a metric whose columns or labels differ between the runs."""
     both = Redrawn.of(spec, values.a, values.b)
     if is_calibration_error(spec):
         return _without_interval(cell, *both.values(), _UNTESTED)
@@ -334,7 +334,7 @@ def _redrawn_difference(
 
 def _few(cell: RunDifference, values: _Values) -> str:
     what = "units" if values.groups is None else "groups"
-    return f"{cell.n_groups} common {what}, at least {MIN_UNITS} are needed"
+    return f"{cell.n_groups} common {what}; at least {MIN_UNITS} are needed"
 
 
 def _without_interval(
@@ -396,7 +396,7 @@ def _mean_difference(
 
 
 def _reach_of_unseen(a: FloatArray, b: FloatArray, n: int, confidence: float) -> float:
-    """Return how far unobserved failing units may shift a mean difference.
+    """Return how far unobserved failures may shift a mean difference.
 
     With no failure among n units or groups, up to z²/(n + z²) of all units may fail (the upper end
     of the score interval at 0 of n), each by as much as the range of both systems' values.
@@ -413,7 +413,7 @@ def _shares(
     draws: Draws,
     reason: str = "",
 ) -> RunDifference:
-    """Return the difference of two paired proportions, computed alike for rows and for runs."""
+    """Return the difference between two paired proportions; same method for rows and runs."""
     cell = replace(cell, n_discordant=int((a != b).sum()))
     try:
         low, high, p_value, method = paired_shares(a, b, groups=groups, confidence=draws.confidence)

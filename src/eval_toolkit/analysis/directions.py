@@ -1,4 +1,4 @@
-"""Directions of metrics: set by the user, recorded in a run, or known from the name."""
+"""Directions of metrics: set by the user, recorded in a run, or inferred from the name."""
 
 import difflib
 import re
@@ -11,19 +11,19 @@ from eval_toolkit.errors import InvalidTypeError, MissingColumnError
 from eval_toolkit.runs import Run
 
 _KEY = "higher_is_better"
-"""Manifest key of the mapping from metrics or columns to true or false."""
+"""Manifest key under which directions are stored, as a mapping from names to true or false."""
 _OF_COLUMN = re.compile(r"(.+?)(_(pass@|pass\^|maj@|asr@)[1-9][0-9]*)?(_macro)?")
 
 
 def with_directions(
     runs: Sequence[Run], higher_is_better: Mapping[str, bool] | None = None
 ) -> list[Run]:
-    """Return runs that record the direction of some of their metrics.
+    """Return copies of runs that record the direction of the given metrics.
 
     Parameters
     ----------
     runs : sequence of Run
-        Runs; their folders are not changed.
+        Runs whose folders are left unchanged.
     higher_is_better : mapping of str to bool, optional
         True if higher is better, False if lower is better, by metric or column. It also applies to
         metrics derived from a column: ``{"wrong": False}`` for ``wrong_pass@4``.
@@ -59,7 +59,9 @@ def with_directions(
         )
     for name, up in given.items():
         if not isinstance(up, bool):
-            raise InvalidTypeError(f"`higher_is_better` of {name!r} is {up!r}, not True or False")
+            raise InvalidTypeError(
+                f"`higher_is_better` maps {name!r} to {up!r}; it must be True or False"
+            )
     unknown = [name for name in given if not any(_has(run, name) for run in runs)]
     if unknown:
         raise MissingColumnError(f"no run has a metric {unknown[0]!r}; {_near(unknown[0], runs)}")
@@ -89,12 +91,12 @@ def _near(name: str, runs: Sequence[Run]) -> str:
 def stated_in(run: Run) -> dict[str, bool]:
     """Return the directions recorded in a run's manifest under ``higher_is_better``.
 
-    They are set by `with_directions` or by the writer of the run.
+    They were set by `with_directions` or when the run was written.
     """
-    told = run.manifest.get(_KEY)
-    if not isinstance(told, Mapping):
+    directions = run.manifest.get(_KEY)
+    if not isinstance(directions, Mapping):
         return {}
-    return {str(name): up for name, up in told.items() if isinstance(up, bool)}
+    return {str(name): up for name, up in directions.items() if isinstance(up, bool)}
 
 
 def column_of(metric: str) -> str:
@@ -112,10 +114,10 @@ def column_of(metric: str) -> str:
 def stated_by(
     stated: Mapping[str, bool], cells: Mapping[str, Any], metric: str
 ) -> list[bool | None]:
-    """Return the direction of a metric recorded in one run, or None.
+    """Return the direction of a metric recorded in a run as a list, empty if there is none.
 
-    ``stated`` are the directions in the run's manifest. None in the list means that neither
-    direction is better.
+    ``stated`` contains the directions in the run's manifest. None in the returned list means that
+    neither direction is better.
 
     Examples
     --------
@@ -138,24 +140,24 @@ def stated_by(
 
 
 def _direction(given: Any) -> bool | None:
-    """Return a direction; None if the stored value is not a boolean."""
+    """Return the direction; None if the stored value is not a boolean."""
     return given if isinstance(given, bool) else None
 
 
 def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
-    """Return the direction on which the runs agree, else that of the metric's name.
+    """Return the direction on which the runs agree, or else the one implied by the metric's name.
 
-    ``stated`` are the directions of all runs. The result is None if they contradict each other,
-    neither direction is better, or the direction is unknown.
+    ``stated`` contains the directions recorded in all runs. The result is None if they contradict
+    each other, neither direction is better, or the direction is unknown.
 
     Examples
     --------
     >>> agreed([True, None], "x"), agreed([True, False], "x"), agreed([], "val_loss")
     (True, None, False)
     """
-    told = {up for up in stated if up is not None}
+    directions = {up for up in stated if up is not None}
     if stated:
-        return told.pop() if len(told) == 1 else None
+        return directions.pop() if len(directions) == 1 else None
     by_name = higher_is_better(metric)
     return higher_is_better(column_of(metric)) if by_name is None else by_name
 
@@ -170,6 +172,6 @@ def direction_hint(metrics: Sequence[str]) -> str:
     """
     names, first = ", ".join(metrics), metrics[0]
     return (
-        f"{names}: unknown whether higher or lower is better; state it with --lower-is-better "
+        f"{names}: unknown whether higher or lower is better; set it with --lower-is-better "
         f"{first} or --higher-is-better {first} (in Python higher_is_better={{{first!r}: False}})"
     )

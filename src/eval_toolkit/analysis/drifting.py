@@ -1,4 +1,4 @@
-"""Drift: whether two stored sets of predictions are equal, and which rows differ."""
+"""Drift: comparison of two stored sets of predictions for equality, row by row."""
 
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
@@ -57,7 +57,7 @@ class Drift(Displayed):
     """Largest change over the common rows; None without common rows."""
     mean_abs_delta: float | None = None
     note: str = ""
-    """Checks that were not possible."""
+    """Checks that could not be performed."""
 
     @property
     def same(self) -> bool:
@@ -112,7 +112,7 @@ def drift(
     ref_a, ref_b : PredictionArtifactRef or mapping
         References to predictions with a ``row_id`` column. The order of the rows does not matter.
     tolerance : float, default 0.0
-        Largest difference in scores that does not count as a change.
+        Largest difference in scores that is not considered a change.
     reader_a, reader_b : PredictionReader, optional
         Custom readers for other formats.
     scorer, slice : str, optional
@@ -129,7 +129,7 @@ def drift(
     ArtifactError
         If a file has no row ids or duplicate ids, or is missing, altered or malformed.
     InvalidInputError
-        If a file holds several scorers or slices and none is selected.
+        If a file contains several scorers or slices and none is selected.
 
     Examples
     --------
@@ -142,8 +142,8 @@ def drift(
     >>> b = write_predictions(
     ...     folder + "/b.csv", labels=[1, 0], scores=[0.8, 0.2], row_ids=["y", "x"]
     ... )
-    >>> found = drift(a, b)
-    >>> found.same, found.changed_score, round(found.max_abs_delta, 6)
+    >>> result = drift(a, b)
+    >>> result.same, result.changed_score, round(result.max_abs_delta, 6)
     (False, ('y',), 0.1)
     """
     limit = validation.number(tolerance, "tolerance", low=0.0)

@@ -1,8 +1,8 @@
-"""Comparison of runs with folds: paired by fold if the folds are equal, else pooled.
+"""Comparison of runs with folds: paired by fold if the folds are equal, otherwise pooled.
 
 The folds of one run share training rows, so their differences are not independent; Nadeau and
 Bengio's correction accounts for that. Pooling the rows of all folds answers a different question:
-how the scores of several models rank in one list.
+how well the scores of several models rank when combined in one list.
 """
 
 import math
@@ -28,7 +28,7 @@ from eval_toolkit.scorecards.parts import format_part, parse_part
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold of a scorer: sizes and stored results."""
+    """Fold of a scorer, with sizes and stored results."""
 
     n_train: int | None
     n_test: int
@@ -37,7 +37,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Reason for pooling the rows of all folds, and whether pooling is possible."""
+    """Why the rows of all folds are pooled, and whether this is possible."""
 
     reason: str
     possible: bool
@@ -53,14 +53,14 @@ class PairedFolds:
 
 
 def folds_of(run: Run, slice_name: str, scorer: str) -> dict[str, Fold] | None:
-    """Return the folds of a scorer on a slice by part; None if the run has no folds."""
+    """Return the folds of a scorer on a slice, by part; None if the run has no folds."""
     cells = run.cells
     found = {}
-    for part, told in cells.folds.items():
+    for part, stored_fold in cells.folds.items():
         if slice_name in cells.slices and part in cells.parts(slice_name):
             block = cells.block_or_none(slice_name, scorer, part) or {}
             n_test = int(cells.entry(slice_name, part).get("n", 0))
-            found[part] = Fold(told.get("n_train"), n_test, block)
+            found[part] = Fold(stored_fold.get("n_train"), n_test, block)
     return found or None
 
 
@@ -77,7 +77,7 @@ def paired_folds(
     if folds_a.keys() != folds_b.keys():
         return _pooled("the runs have different folds", a, b)
     if units.n_mismatched:
-        return _pooled("units that differ were left out of the folds", a, b)
+        return _pooled("units with different content were excluded from the folds", a, b)
     rows_a, rows_b = _units_by_fold(a, folds_a), _units_by_fold(b, folds_b)
     if any(rows_a[key] != rows_b[key] for key in rows_a.keys() & rows_b.keys()):
         return _pooled("the runs have different rows in their folds", a, b)
@@ -121,7 +121,7 @@ def _units_by_fold(records: Records, folds: Mapping[str, Fold]) -> dict[str, set
 def fold_difference(
     cell: RunDifference, task: Task, folds: PairedFolds, draws: Draws
 ) -> RunDifference:
-    """Compute a cell as the mean of the fold differences, or state why it is missing."""
+    """Compute a cell as the mean difference over folds, or state why there is none."""
     units = folds.units
     a = _values(task, folds.folds_a, units.a.records)
     b = _values(task, folds.folds_b, units.b.records)
@@ -160,7 +160,7 @@ def _corrected(
     n_train, n_test = sizes
     t = corrected_resampled_t(deltas, n_train=n_train, n_test=n_test, confidence=draws.confidence)
     if t.p_value is None:
-        reason = f"no interval: {reason}; zero spread: all folds have the same difference"
+        reason = f"no interval: {reason}; zero variance: all folds have the same difference"
         return replace(cell, delta=t.mean, reason=reason)
     return replace(
         cell,
@@ -177,8 +177,7 @@ def _corrected(
 def _sizes(folds: PairedFolds, keys: list[str]) -> tuple[int, int]:
     """Return the mean sizes of the training and test parts.
 
-    A scorer that is not fitted has no training rows; the rows outside the test part are used
-    instead.
+    For a scorer that was not fitted, the rows outside the test part count as training rows.
     """
     pairs = [(folds.folds_a[key], folds.folds_b[key]) for key in keys]
     n_test = max(1, round(float(np.mean([a.n_test for a, _ in pairs]))))
@@ -188,7 +187,7 @@ def _sizes(folds: PairedFolds, keys: list[str]) -> tuple[int, int]:
 
 
 def _values(task: Task, folds: Mapping[str, Fold], records: Records) -> dict[str, float | str]:
-    """Return the metric on each fold, or the reason why it is missing."""
+    """Return the metric on each fold, or the reason why there is none."""
     if task.spec is None:
         return {key: _stored(fold.block, task) for key, fold in folds.items()}
     fold_of = _fold_of(records, folds)

@@ -51,14 +51,14 @@ class JudgeStudy(Displayed):
     corrected: CorrectedRate
     """Rate corrected with the requested method."""
     estimates: Mapping[str, CorrectedRate]
-    """Rates by method; "raw" uses the verdicts as they are."""
+    """Rates by method; "raw" uses the uncorrected verdicts."""
     skipped: Mapping[str, str]
-    """Methods that are not applicable, with reasons."""
+    """Methods that are not applicable, and the reasons."""
     n_records: int
     """Number of records with a verdict."""
     n_labels: int
     n_unjudged: int
-    """Number of records without a verdict (failed or skipped); left out everywhere."""
+    """Number of records without a verdict (failed or skipped), which are excluded throughout."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict, with the estimates as rows of a table."""
@@ -96,18 +96,19 @@ def judge_study(
     records : Records
         Records with both columns; missing human labels have the status "skipped".
     judge, human : str
-        Names of the columns, with 0/1 values or grades.
+        Names of the columns, which contain 0/1 values or grades.
     method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
-        Method used for the reported estimate; see `corrected_rate`. The others are shown next to it.
+        Method used for the main estimate; see `corrected_rate`. The estimates by the other methods
+        are included for comparison.
     by_verdict : bool, default False
-        Whether labels were sampled by verdict: fixed numbers of positive and negative verdicts. See
-        Notes.
+        Whether labels were sampled by verdict, with fixed numbers of positive and negative
+        verdicts; see Notes.
     weights : {None, "linear", "quadratic"}, default None
-        Weights of kappa for ordered grades.
+        Weighting of kappa for ordered grades.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
         Level of measurement for alpha.
     confidence : float, default 0.95
-        Confidence level of every interval.
+        Confidence level of all intervals.
     n_resamples : int, default 1000
         Number of resamples for Krippendorff's alpha.
     seed : int, optional
@@ -116,7 +117,7 @@ def judge_study(
     Returns
     -------
     JudgeStudy
-        Study in which attempts at the same unit, and units of the same group, are clustered.
+        Study; attempts at the same unit, and units in the same group, are treated as clusters.
 
     Raises
     ------
@@ -132,8 +133,8 @@ def judge_study(
     -----
     Agreement is measured on the labelled records. With labels sampled by verdict, these are a
     random sample only within each verdict, so precision and negative precision remain valid.
-    Agreement, kappa, alpha, sensitivity, specificity and bias are None, and the rates by Rogan and
-    Gladen and from labels only are not available.
+    Agreement, kappa, alpha, sensitivity, specificity and bias are None, and the methods
+    "rogan-gladen" and "labels-only" are not available.
 
     Examples
     --------
@@ -182,22 +183,22 @@ def judge_study(
 def variance_study(
     records: Records, column: str, *, factors: tuple[str, ...] | list[str] = ()
 ) -> VarianceComponents:
-    """Decompose a column's variance into units, attempts and the varied slices.
+    """Decompose a column's variance into units, attempts and the slices that were varied.
 
     Parameters
     ----------
     records : Records
         Records with several attempts per unit.
     column : str
-        Column of values; only those with the status "ok" are used.
+        Column to decompose; only values with the status "ok" are used.
     factors : sequence of str, optional
-        Slices that were varied on the same units, such as the prompt, the seed or the judge.
+        Slices that vary within units, such as the prompt, the seed or the judge.
 
     Returns
     -------
     VarianceComponents
-        Result of `variance_components` with units as its "item". Groups of units are ignored: the
-        standard errors assume independent units.
+        Result of `variance_components`, in which units are the "item" source. Groups of units are
+        ignored: the standard errors assume independent units.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Leaderboards: systems ranked by their runs on the same tasks, with uncertainty."""
+"""Leaderboards: rankings of systems by their runs on the same tasks, with uncertainty."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,16 +48,16 @@ _DRAWS = 4000
 
 @dataclass(frozen=True, slots=True)
 class TaskUnits:
-    """Units of a task with each system's mean, and the metric."""
+    """Units of a task, its metric, and the mean of each system."""
 
     task: str
     metric: str
     n_units: int
     """Number of units measured by every system."""
     n_left_out: int
-    """Number of units that at least one system lacks or failed on."""
+    """Number of units without a value for at least one system."""
     values: Mapping[str, float]
-    """Mean over the common units, by system."""
+    """Mean of each system over the common units."""
     part: str = WHOLE
     """Part of the task, such as ``subject=Africa``; "all" for the whole."""
 
@@ -74,9 +74,9 @@ class Leaderboard(Displayed):
     ranking: Ranking
     tasks: tuple[TaskUnits, ...]
     left_out: tuple[str, ...] = field(default=())
-    """Tasks and units that were left out because a system lacks them."""
+    """Tasks and units that were excluded because a system has no value for them."""
     notes: tuple[str, ...] = field(default=())
-    """Notes that qualify the ranks, e.g. that a run was stopped early."""
+    """Notes that qualify the ranks, e.g. that a run stopped early."""
 
     @property
     def systems(self) -> tuple[RankedSystem, ...]:
@@ -128,26 +128,26 @@ def leaderboard(
     allow_version_change: bool = False,
     **options: Unpack[RankingOptions],
 ) -> Leaderboard:
-    """Rank systems by their runs on the same tasks, with joint resamples for all comparisons.
+    """Rank systems by their runs on the same tasks, using shared resamples for all comparisons.
 
     Parameters
     ----------
     runs : sequence of Run or path, or mapping of str to run or runs
-        Runs with the results of a system (its scorer: the model) on a task (its slice). A mapping
-        names the systems, e.g. if two have the same name.
+        Runs that contain the results of a system (scorer, i.e. model) on a task (slice). Pass a
+        mapping to name the systems, e.g. if two of them have the same name.
     metrics : str or mapping of task to str, optional
-        Column to average, or pass@k, pass^k or maj@k of a column; each task's first metric by
-        default. With a part of the tasks, ``exact_match @ subject=Africa``, only its units are
-        used.
+        Column to average, or pass@k, pass^k or maj@k of a column; by default, each task's first
+        metric. With an address such as ``exact_match @ subject=Africa``, only the units of this
+        part are used.
     tasks : sequence of str, optional
-        Tasks to include; by default all tasks that every system has run.
+        Tasks to include; by default, all tasks that were run by every system.
     higher_is_better : mapping of str to bool, optional
         Whether higher is better for a metric or column, as in `compare_runs`.
     on_mismatch : {"raise", "drop"}, default "raise"
-        What to do with units that share an id but differ in content between systems.
+        How to treat units that have the same id but different content in different systems.
     allow_version_change : bool, default False
         Whether to rank rollout runs that differ in depth, width, policy, scorer versions or other
-        relevant settings. ``notes`` then list the differences.
+        relevant settings. ``notes`` then lists the differences.
     method, adjust, confidence, n_draws, seed, rng
         As in `rank_systems`.
 
@@ -155,10 +155,10 @@ def leaderboard(
     -------
     Leaderboard
         Ranking in which every task has the same weight, based on the units measured by all systems.
-        Attempts at a unit are averaged first. Groups of units are resampled together; systems with
-        groups must agree on them. Intervals assume a number of units that was fixed beforehand;
-        ``notes`` list runs that stopped early and rollout runs that were cut short or have
-        different settings.
+        Attempts at a unit are averaged first. Groups of units are resampled together and must be
+        the same for all systems that have groups. Intervals assume that the number of units was
+        fixed in advance; ``notes`` lists runs that stopped early, and rollout runs that were cut
+        short or have different settings.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def leaderboard(
         mix of tasks with opposite directions, systems that assign the same units to different
         groups, or rollout runs with different settings and ``allow_version_change`` False.
     ArtifactError
-        If a run is damaged, or a unit has different content in another run.
+        If a run is corrupt, or a unit has different content in another run.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def leaderboard(
             "(name them with a mapping if their names are equal)"
         )
     chosen, left_out = _common_tasks(table, tasks)
-    parts, groups, told, notes = {}, {}, [], []
+    parts, groups, task_units, notes = {}, {}, [], []
     directions: dict[str, bool] = {}
     rates = True
     for task in chosen:
@@ -211,14 +211,14 @@ def leaderboard(
         if not allow_version_change:
             _check_alike(task, names, entries)
         metric = _metric(task, addresses.metric(task), names, entries)
-        entries, said = _aligned(task, names, entries)
-        notes += said
+        entries, matching_notes = _aligned(task, names, entries)
+        notes += matching_notes
         common = _common(task, metric, names, entries, on_mismatch)
         parts[task], groups[task] = common.values, common.groups
         rates = rates and all(entry.is_rate(metric) for entry in entries)
         directions[task] = _direction(metric, entries)
         means = dict(zip(names, common.values.mean(axis=0).tolist(), strict=True))
-        told.append(
+        task_units.append(
             TaskUnits(
                 task, metric, len(common.values), common.n_left_out, means, addresses.part(task)
             )
@@ -243,11 +243,11 @@ def leaderboard(
         share=None if rates else False,
         **options,
     )
-    return Leaderboard(ranking, tuple(told), tuple(left_out), tuple(filter(None, notes)))
+    return Leaderboard(ranking, tuple(task_units), tuple(left_out), tuple(filter(None, notes)))
 
 
 def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -> None:
-    """Raise if the rollouts of two systems differ in ways that `compare_runs` rejects."""
+    """Raise if the rollouts of two systems differ in a way that `compare_runs` rejects."""
     first = entries[0].run.manifest
     for name, entry in zip(names[1:], entries[1:], strict=True):
         if not have_turns(first, entry.run.manifest):
@@ -261,9 +261,9 @@ def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -
 def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -> list[str]:
     """Return notes on differences between rollout runs other than the systems."""
     changed = changed_settings(first.run.manifest, entry.run.manifest)
-    told = [f"{name} {other}, not {one}" for name, (one, other) in changed.items()]
+    differences = [f"{name} {other}, not {one}" for name, (one, other) in changed.items()]
     cut = cut_short_note(entry.cells, metric)
-    return [f"{where}: {note}" for note in (*told, *([cut] if cut else []))]
+    return [f"{where}: {note}" for note in (*differences, *([cut] if cut else []))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ def _direction(metric: str, entries: Sequence[_Entry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """Metric to average, and optionally a part, for all tasks or by task."""
+    """Metric to average and optionally a part of the units, for all tasks or by task."""
 
     everywhere: Address | None
     by_task: Mapping[str, Address]
@@ -338,11 +338,11 @@ def _address(given: str) -> Address:
     return address
 
 
-def _twice(system: str, task: str, first: Path, second: Path) -> str:
-    """Return the message that two runs have the same system, as two prompts of one model do."""
+def _duplicate_message(system: str, task: str, first: Path, second: Path) -> str:
+    """Return the error message for two runs of the same system, e.g. a model with two prompts."""
     names = f", such as {first.name} and {second.name}" if first.name != second.name else ""
     return (
-        f"{system!r} has {task!r} in {first} and in {second}; pass only one of them, or name the "
+        f"{system!r} was run on {task!r} in both {first} and {second}; pass only one of them, or name the "
         f"systems with a mapping{names}"
     )
 
@@ -350,7 +350,7 @@ def _twice(system: str, task: str, first: Path, second: Path) -> str:
 def _table(
     runs: Any, higher_is_better: Mapping[str, bool] | None, addresses: _Addresses
 ) -> dict[str, dict[str, _Entry]]:
-    """Return the entries by system and task; with a part, only the entries that have it."""
+    """Return the entries by system and task; if a part is requested, only entries that have it."""
     table: dict[str, dict[str, _Entry]] = {}
     named = list(_named(runs))
     stating = with_directions([run for _, run in named], higher_is_better)
@@ -359,7 +359,9 @@ def _table(
             system = scorer if name is None else name
             of_system = table.setdefault(system, {})
             if task in of_system:
-                raise InvalidInputError(_twice(system, task, of_system[task].run.path, run.path))
+                raise InvalidInputError(
+                    _duplicate_message(system, task, of_system[task].run.path, run.path)
+                )
             pairs = addresses.pairs(task)
             entry = None if pairs is None else _entry(run, task, scorer, pairs)
             if entry is not None:
@@ -429,7 +431,7 @@ def _metric(task: str, given: str | None, names: Sequence[str], entries: Sequenc
     if given is None:
         if not shared:
             raise InvalidInputError(
-                f"{task!r}: no metric that all systems have is a mean over units"
+                f"{task!r}: none of the metrics that all systems have is a mean over units"
             )
         return shared[0]
     for name, entry in zip(names, entries, strict=True):
@@ -451,13 +453,13 @@ class _Common:
 def _aligned(
     task: str, names: Sequence[str], entries: Sequence[_Entry]
 ) -> tuple[list[_Entry], list[str]]:
-    """Return the entries with the unit ids of the first one if tools use different ids."""
+    """Return the entries with the unit ids of the first system, in case tools use different ids."""
     first, notes, aligned = entries[0], [], [entries[0]]
     for name, entry in zip(names[1:], entries[1:], strict=True):
         sides = ((first.run, first.records), (entry.run, entry.records))
-        records, said = matched_records(*sides, (task, task), "auto")
+        records, matching_notes = matched_records(*sides, (task, task), "auto")
         aligned.append(replace(entry, records=records))
-        notes += [f"{names[0]} and {name}, {note}" for note in said]
+        notes += [f"{names[0]} and {name}, {note}" for note in matching_notes]
     return aligned, notes
 
 

@@ -1,4 +1,4 @@
-"""Matching of units between runs of different tools: by content or input instead of id."""
+"""Matching of units between runs from different tools, by content or input instead of id."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchSpec:
-    """Correspondence between names of slices, metrics and units in A and B.
+    """Correspondence of slices, metrics and units with different names in A and B.
 
     Examples
     --------
@@ -35,21 +35,22 @@ class MatchSpec:
     units: UnitKey = "auto"
     """Key that pairs units: "id" (with content), "content" (input and target) or "input".
 
-    "auto" uses the id unless a run was imported. In that case it uses the key with the most pairs,
-    in this order, and never an id that denotes different units in the two runs.
+    "auto" uses the id unless a run was imported. For imported runs it uses the key that yields the
+    most pairs, preferring them in this order, and never an id that denotes different units in the
+    two runs.
     """
     slices: Mapping[str, str] = field(default_factory=dict)
-    """Slices of A, and the corresponding slices of B."""
+    """Slices in A, mapped to the corresponding slices in B."""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """Metrics of A, and their names in B."""
+    """Metrics in A, mapped to their names in B."""
 
     def __post_init__(self) -> None:
         validation.choice(self.units, "units", get_args(UnitKey))
         for name, given in (("slices", self.slices), ("metrics", self.metrics)):
             if not isinstance(given, Mapping):
-                raise InvalidTypeError(f"`{name}` must map names of A to names of B, got {given!r}")
+                raise InvalidTypeError(f"`{name}` must map names in A to names in B, got {given!r}")
             if len(set(given.values())) < len(given):
-                raise InvalidInputError(f"`{name}` pairs two names of A with one of B")
+                raise InvalidInputError(f"`{name}` maps two names in A to the same name in B")
 
 
 def matched_records(
@@ -57,9 +58,9 @@ def matched_records(
 ) -> tuple[Records, tuple[str, ...]]:
     """Return B's records with A's ids for the same units, and a note on the matching.
 
-    ``slices`` are the names of the slice in A and B, and ``units`` is the key that pairs units; see
-    `MatchSpec`. Units missing from A and ambiguous units keep their ids, or get longer ones if A
-    uses them for other units. There are no notes if units were paired by id.
+    ``slices`` contains the names of the slice in A and in B, and ``units`` is the key that pairs
+    units; see `MatchSpec`. Ambiguous units, and units that are not in A, keep their ids, which are
+    extended if A uses them for other units. There are no notes if units were paired by id.
     """
     first, second = (_Units(*side, name) for side, name in zip((a, b), slices, strict=True))
     if units == "auto":
@@ -76,9 +77,9 @@ def matched_records(
     notes = [f"{slices[0]}: {len(pairs):,} units were paired by {_WORDS[units]}"]
     alike = {name: side.n_alike(units) for name, side in (("A", first), ("B", second))}
     if any(alike.values()):
-        told = " and ".join(f"{n:,} of {name}" for name, n in alike.items() if n)
+        descriptions = " and ".join(f"{n:,} of {name}" for name, n in alike.items() if n)
         notes.append(
-            f"{slices[0]}: ambiguous units are omitted: {told} "
+            f"{slices[0]}: ambiguous units are omitted: {descriptions} "
             f"(equal {'input and target' if units == 'content' else 'input'})"
         )
     if units == "input" and (n := _n_other_targets(first, second, pairs)):
@@ -89,7 +90,7 @@ def matched_records(
 def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
     """Return records with columns renamed to A's names; ``names`` maps A's names to B's.
 
-    A column of B is dropped if A uses its name for another column.
+    A column of B is dropped if A has another column with the same name.
 
     Examples
     --------
@@ -114,8 +115,8 @@ def renamed(entries: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T
     {'exact_match': 1, 'f1': 3}
     """
     ours = {theirs: name for name, theirs in names.items() if theirs in entries}
-    taken = set(ours.values()) - ours.keys()
-    return {ours.get(name, name): entry for name, entry in entries.items() if name not in taken}
+    replaced = set(ours.values()) - ours.keys()
+    return {ours.get(name, name): entry for name, entry in entries.items() if name not in replaced}
 
 
 def source_tool(manifest: Mapping[str, Any]) -> str:
@@ -126,25 +127,25 @@ def source_tool(manifest: Mapping[str, Any]) -> str:
     >>> source_tool({"config": {"imported": {"tool": "helm"}}}), source_tool({})
     ('helm', '')
     """
-    told = (manifest.get("config") or {}).get("imported") or {}
-    return str(told.get("tool") or "")
+    imported = (manifest.get("config") or {}).get("imported") or {}
+    return str(imported.get("tool") or "")
 
 
 def any_imported(*runs: Run) -> bool:
-    """Return whether a run was imported from another tool, with its own names."""
+    """Return whether any of the runs was imported from another tool."""
     return any(source_tool(run.manifest) for run in runs)
 
 
 def tools_note(a: Run, b: Run) -> str:
-    """Return a note that two runs are from tools with different prompts and graders."""
+    """Return a note if two runs are from different tools, whose prompts and graders may differ."""
     tools = [source_tool(run.manifest) for run in (a, b)]
     if tools[0] == tools[1]:
         return ""
-    told = " and ".join(
+    descriptions = " and ".join(
         f"{side} was created by {tool or 'eval-toolkit'}"
         for side, tool in zip("AB", tools, strict=True)
     )
-    return f"{told}: prompts and graders may differ and may explain a difference"
+    return f"{descriptions}: prompts and graders may differ and may explain a difference"
 
 
 @dataclass(frozen=True)
@@ -177,21 +178,21 @@ class _Units:
     def targets(self) -> dict[str, str]:
         """Return the references of the units, normalised across tools."""
         units = self.run.units
-        told = {} if units is None else units.values("reference", self.ids)
-        return {unit: " ".join(text.split()) for unit, text in told.items()}
+        references = {} if units is None else units.values("reference", self.ids)
+        return {unit: " ".join(text.split()) for unit, text in references.items()}
 
     def keys(self, units: str) -> list[str]:
         """Return the key of each unit; "" if it is not stored."""
         return self.hashes if units == "content" else self._inputs
 
     def places(self, units: str) -> dict[str, int]:
-        """Return the index of each unit with a unique key."""
+        """Return the index of every unit that has a unique key."""
         keys = self.keys(units)
         seen = Counter(keys)
         return {key: place for place, key in enumerate(keys) if key and seen[key] == 1}
 
     def n_alike(self, units: str) -> int:
-        """Return the number of units with an ambiguous key, shared by several units."""
+        """Return the number of units whose key is ambiguous, i.e. shared with other units."""
         seen = Counter(key for key in self.keys(units) if key)
         return sum(n for n in seen.values() if n > 1)
 
@@ -209,8 +210,8 @@ def _n_other_targets(a: _Units, b: _Units, pairs: Sequence[tuple[int, int]]) -> 
 def _most_pairs(a: _Units, b: _Units) -> UnitKey:
     """Return the key that pairs the most units; the most specific one in case of ties.
 
-    Ids are ignored if they refer to different units, or if two tools number their units and a run
-    does not store the content.
+    Ids are ignored if they refer to different units, or if both tools use consecutive numbers and a
+    run does not store the content.
     """
     hashes = dict(zip(b.ids, b.hashes, strict=True))
     common = [

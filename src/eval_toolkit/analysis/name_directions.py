@@ -1,4 +1,4 @@
-"""Directions of metrics, by name."""
+"""Directions of metrics, based on their names."""
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metric_specs.names import named, quantity_of
@@ -10,7 +10,7 @@ metric_named = named
 
 
 def higher_is_better(name: str) -> bool | None:
-    """Return whether higher is better for a metric, judging by name; None if unknown or undefined.
+    """Return whether higher is better for a metric, based on its name; None if unknown.
 
     Names of built-in metrics are looked up; others are inferred by `known_direction`.
 

@@ -16,7 +16,7 @@ from eval_toolkit.scorecards.parts import FOLD, SLICE, format_part, parse_part
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A requested metric, with an optional address."""
+    """Requested metric, with an optional address."""
 
     metric: MetricSpec | str
     part: Mapping[str, str] | None = None
@@ -58,7 +58,7 @@ def requested_cells(
     twice = [key for index, key in enumerate(keys) if key in keys[:index]]
     if not requested or twice:
         problem = f"names {twice[0][0]!r} twice" if twice else "is empty"
-        raise InvalidInputError(f"`metrics` {problem}; give each metric once")
+        raise InvalidInputError(f"`metrics` {problem}; list each metric only once")
     return requested
 
 
@@ -75,12 +75,12 @@ def part_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
         raise InvalidTypeError(f"`by` must be a name or a list of names, got {by!r}")
     twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
-        raise InvalidInputError(f"`by` names {twice[0]!r} twice; give each name once")
+        raise InvalidInputError(f"`by` names {twice[0]!r} twice; list each name only once")
     return tuple(names)
 
 
 def scored_by(*runs: Run) -> tuple[str, ...]:
-    """Return the parts by which all runs were scored with ``score --by``."""
+    """Return the parts by which all of the runs were scored (``score --by``)."""
     named = []
     for run in runs:
         config = run.manifest.get("config")
@@ -90,7 +90,7 @@ def scored_by(*runs: Run) -> tuple[str, ...]:
 
 
 def divided(subjects: Sequence[Subject], by: str, runs: tuple[Run, Run]) -> Matched:
-    """Return the parts of each subject that both runs have, and those in only one run.
+    """Return the parts of each subject that both runs have, and those that only one run has.
 
     Subjects without these parts in either run are skipped; raise if no subject has them.
     """
@@ -107,17 +107,17 @@ def divided(subjects: Sequence[Subject], by: str, runs: tuple[Run, Run]) -> Matc
 def at_part(subject: Subject, pairs: Mapping[str, str]) -> Subject | None:
     """Return the units of a subject in a part; None if neither side has any.
 
-    ``pairs`` define the part; the key "slice" may name the slice.
+    ``pairs`` defines the part; its key "slice" may contain the name of the slice.
     """
-    wanted = dict(pairs)
+    conditions = dict(pairs)
     stored = [records for records in subject.sides if records is not None]
-    if wanted.get(SLICE) == subject.slice and not any(SLICE in one.slices for one in stored):
-        del wanted[SLICE]
-    if not wanted:
+    if conditions.get(SLICE) == subject.slice and not any(SLICE in one.slices for one in stored):
+        del conditions[SLICE]
+    if not conditions:
         return subject
-    if not any(part_mask(records, wanted).any() for records in stored):
+    if not any(part_mask(records, conditions).any() for records in stored):
         return None
-    return _part(subject, wanted)
+    return _part(subject, conditions)
 
 
 def _divided(subject: Subject, by: str, runs: tuple[Run, Run]) -> Matched:

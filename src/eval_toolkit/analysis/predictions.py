@@ -1,4 +1,4 @@
-"""Metrics and differences recomputed from stored predictions, without running a model."""
+"""Metrics and differences computed from stored predictions, without running a model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +36,7 @@ Metric: TypeAlias = str | MetricSpec | MetricFn
 
 
 def reference(ref: Ref, *, groups: str | None = None) -> PredictionArtifactRef:
-    """Return the reference, with another group column if one is given."""
+    """Return the reference, with the group column replaced if another one is given."""
     made = ref if isinstance(ref, PredictionArtifactRef) else PredictionArtifactRef.from_dict(ref)
     return made if groups is None else replace(made, columns=replace(made.columns, group=groups))
 
@@ -51,22 +51,22 @@ def one_subject(
 ) -> IntArray:
     """Return the rows of one scorer on one slice; raise if there are several.
 
-    ``name`` and ``option`` are used in messages: the file, and the option that selects a scorer.
+    ``name`` (the file) and ``option`` (which selects a scorer) are used in messages.
     """
     rows: IntArray = np.arange(len(arrays), dtype=np.int64)
     chosen = ((option, "scorers", scorer), ("slice", "slices", slice))
-    for argument, field, wanted in chosen:
+    for argument, field, selected in chosen:
         have = np.array(getattr(arrays, field), dtype=object)
         known = sorted(set(have.tolist()))
-        if wanted is None and len(known) > 1:
+        if selected is None and len(known) > 1:
             raise InvalidInputError(
                 f"{name} contains {len(known)} {field}, {_listed(known)}; choose one with {argument}="
             )
-        if wanted is not None and wanted not in known:
+        if selected is not None and selected not in known:
             has = _listed(known) if known else f"no column of {field}"
-            raise MissingColumnError(f"`{argument}`: {name} has no {wanted!r}; it has {has}")
-        if wanted is not None:
-            rows = rows[have[rows] == wanted]
+            raise MissingColumnError(f"`{argument}`: {name} has no {selected!r}; it has {has}")
+        if selected is not None:
+            rows = rows[have[rows] == selected]
     if not len(rows):
         raise MissingColumnError(f"{name} has no row of scorer {scorer!r} on slice {slice!r}")
     _refuse_repeated(arrays, rows, name)
@@ -134,7 +134,7 @@ def bootstrap_metric_from_predictions(
     slice: str | None = None,  # noqa: A002 - the column's name
     **resampling: Unpack[Resampling],
 ) -> dict[str, Any]:
-    """Compute any metric with any interval from stored predictions, without running a model.
+    """Compute a metric with an interval from stored predictions, without running a model.
 
     Parameters
     ----------
@@ -152,22 +152,22 @@ def bootstrap_metric_from_predictions(
         "BCa", "percentile", "basic", "studentized", or "delong" for ``roc_auc``, which needs no
         resampling; by default as in `bootstrap_ci`.
     groups : str, optional
-        Column of groups to resample as a whole. By default the group column of the reference, if it
-        has one.
+        Column of groups to resample as a whole. By default, the group column of the reference, if
+        there is one.
     scorer, slice : str, optional
-        Scorer and slice to use; required if the file holds several.
+        Scorer and slice to use; required if the file contains several.
 
     Returns
     -------
     dict
         ``point_estimate``, ``ci_low``, ``ci_high``, ``ci_95`` (the same pair), ``confidence``,
-        ``n_resamples``, ``method``, ``metric`` and so on. Rows are sorted by id (by score without
+        ``n_resamples``, ``method``, ``metric`` and other keys. Rows are sorted by id (by score without
         ids) before resampling, so the order of the file does not matter.
 
     Raises
     ------
     ArtifactError, InvalidInputError
-        As in `load_prediction_arrays`; also if the metric or the method is unknown, the file holds
+        As in `load_prediction_arrays`; also if the metric or the method is unknown, the file contains
         several scorers or slices and none is selected, or a row id is duplicated.
     UndefinedMetricError
         If the metric is undefined for the data.
@@ -237,10 +237,10 @@ def paired_diff_from_prediction_refs(
     metric, groups
         As in `bootstrap_metric_from_predictions`.
     method : {"percentile", "delong"}, optional
-        Quantiles of bootstrapped differences, or DeLong's test for ``roc_auc``; by default the
-        interval of `paired_bootstrap_diff`.
+        "percentile" uses quantiles of the bootstrapped differences, "delong" DeLong's test for
+        ``roc_auc``; by default, the interval of `paired_bootstrap_diff` is used.
     baseline_scorer, candidate_scorer, slice : str, optional
-        Scorers and slice to use; required if a file holds several. Both references may point to the
+        Scorers and slice to use; required if a file contains several. Both references may point to the
         same file.
 
     Returns
@@ -248,15 +248,15 @@ def paired_diff_from_prediction_refs(
     dict
         ``delta``, ``ci_low``, ``ci_high``, ``ci_95`` (the same pair), ``p_value``, ``value_a`` of
         the baseline, ``value_b`` of the candidate, ``n_resamples``, ``method``, ``metric`` and so
-        on; ``pairing`` lists what could not be checked, "" if everything was checked.
+        on. ``pairing`` lists the checks that could not be performed; it is "" if all were.
 
     Raises
     ------
     ArtifactError
-        (a ValueError) If a row is in only one file, or its hash or label differs; also as in
+        If a row is in only one file, or its hash or label differs (also a ValueError); see also
         `load_prediction_arrays`.
     InvalidInputError
-        If the metric or the method is unknown, or a file holds several scorers or slices and none
+        If the metric or the method is unknown, or a file contains several scorers or slices and none
         is selected.
     UndefinedMetricError
         If the metric is undefined for the data.
@@ -321,7 +321,7 @@ def _delong(labels: Any, a: Any, b: Any, confidence: float) -> PairedBootstrapCI
 
 
 def in_order(arrays: PredictionArrays) -> PredictionArrays:
-    """Return the rows sorted by id, score, label and group, independent of the file's order.
+    """Return the rows sorted by id, score, label and group, regardless of the file's order.
 
     Rows that agree in all four are interchangeable.
     """

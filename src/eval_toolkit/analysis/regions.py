@@ -17,7 +17,7 @@ from eval_toolkit.protocols import PredictionReader
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowsAt(Displayed):
-    """Rows whose scores are in a region, in descending order of score.
+    """Rows with scores in a region, in descending order of score.
 
     Examples
     --------
@@ -33,9 +33,9 @@ class RowsAt(Displayed):
     region: str
     """Description of the requested region."""
     threshold: float | None
-    """Lowest score of the region, inclusive; None if no threshold satisfies the condition."""
+    """Lower limit of the scores, inclusive; None if no threshold satisfies the condition."""
     upper: float | None
-    """Upper end of the scores, exclusive; None if there is none."""
+    """Upper limit of the scores, exclusive; None if there is none."""
     rows: IntArray
     """Positions in the file, from 0."""
     row_ids: tuple[str, ...]
@@ -100,7 +100,7 @@ def rows_at(
     reader : PredictionReader, optional
         Custom reader for other formats.
     scorer, slice : str, optional
-        Scorer and slice to use; required if the file holds several.
+        Scorer and slice to use; required if the file contains several.
 
     Returns
     -------
@@ -110,10 +110,10 @@ def rows_at(
     Raises
     ------
     InvalidInputError
-        Unless exactly one region is given and it is in range; or if the file holds several scorers
-        or slices and none is selected.
+        If not exactly one valid region is given, or the file contains several scorers or slices and
+        none is selected.
     UndefinedMetricError
-        If a false-positive rate is requested and there are no negatives.
+        If ``max_fpr`` is given and there are no negatives.
     ArtifactError
         If the file is missing, altered or malformed, or has duplicate row ids.
 

@@ -32,8 +32,8 @@ from eval_toolkit.protocols import MetricSpec
 class Redrawn:
     """Metric computed on the columns of A and of B for the same units.
 
-    Resamples are counts of units: two problems with the same plan and seed draw the same units,
-    regardless of their order by score.
+    Resamples are represented by counts of units, so two problems with the same plan and seed draw
+    the same units, regardless of how these are ranked by score.
     """
 
     spec: MetricSpec
@@ -45,8 +45,8 @@ class Redrawn:
     ) -> "Redrawn":
         """Prepare the metric on the columns of each side.
 
-        It is undefined if the attempts at a unit have different labels, or if a statistic has
-        several attempts per unit.
+        The metric is undefined if the attempts at a unit have different labels, or if a statistic
+        is given several attempts per unit.
         """
         return cls(spec, (_side(spec, a), _side(spec, b)))
 
@@ -123,12 +123,12 @@ def _side(spec: MetricSpec, columns: Sequence[NDArray[Any]]) -> tuple[Statistic,
     if isinstance(spec, (SumsSpec, StatisticSpec)):
         if any(isinstance(value, tuple) for column in columns for value in column.tolist()):
             raise UndefinedMetricError(
-                f"{spec.name} is compared unit by unit, and there are several attempts at one unit"
+                f"{spec.name} is compared unit by unit, but there are several attempts at one unit"
             )
         return spec.statistic, spec.data_of(dict(zip(spec.columns, columns, strict=True)))
     labels, scores = columns
     if not np.isin(labels, (0.0, 1.0)).all():
         raise UndefinedMetricError(
-            f"{spec.name} is compared unit by unit, and attempts at one unit differ in their label"
+            f"{spec.name} is compared unit by unit, but attempts at one unit have different labels"
         )
     return statistic_for(spec), Columns.scored(labels == 1.0, scores)

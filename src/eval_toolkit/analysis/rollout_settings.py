@@ -8,7 +8,7 @@ from eval_toolkit.analysis.differences import CurveOf, Task
 from eval_toolkit.runs.kind_display import kind_named
 
 _SETTINGS = ("policy", "depth", "keep", "stop_on_success", "scored_by", "on_error")
-"""Settings that affect the conversations or the numbers computed from them."""
+"""Settings that affect the conversations or the metrics computed from them."""
 _OF_SCORER = ("threshold", "higher_is_worse", "mode")
 _SHOWN = 60
 _CUT = (
@@ -16,7 +16,7 @@ _CUT = (
     "towards failures"
 )
 _INSTEAD = (
-    "for the paired difference of failures see the table by turn (`eval-toolkit compare`, "
+    "for the paired difference in failure rates, see the table by turn (`eval-toolkit compare`, "
     "`rollouts.compare_survival`)"
 )
 _ONE_PATH = ("first", "best")
@@ -39,7 +39,7 @@ def changed_settings(
 ) -> dict[str, tuple[str, str]]:
     """Return the settings in which two rollout runs differ; empty for other runs.
 
-    Participants may differ, because they are the subject of the comparison.
+    Participants may differ, because they are what is being compared.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def changed_settings(
 
 
 def curves_of(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> dict[str, CurveOf]:
-    """Return the failure rates of two runs that survival curves can estimate, by metric.
+    """Return the failure rates of two runs that can be estimated by survival curves, by metric.
 
     This requires that every rollout counts as one path with the same plan in both runs; the records
     then contain the turn of the failure or the last turn observed without a failure.
@@ -101,9 +101,9 @@ def withheld(
 ) -> Task:
     """Return the task; if conversations were cut short, its spec is replaced by the reason.
 
-    A mean over complete observations would be biased, since the outcome of conversations cut
-    short is known only if they failed before. If there is a survival curve of the metric, the task
-    uses it instead.
+    A mean over complete observations would be biased, because the outcome of a conversation that
+    was cut short is only known if it had failed before. If there is a survival curve for the
+    metric, it is used instead.
     """
     counts = {
         side: count
@@ -118,7 +118,7 @@ def withheld(
 
 
 def cut_short_note(cells: Mapping[str, Any], metric: str) -> str:
-    """Return a note on censored conversations behind a value, their effect, and a remedy."""
+    """Return a note on the censored conversations behind a value, their effect and a remedy."""
     count = _censored(cells, metric)
     return f"{metric}: {_counted(count)} {_CUT}; {_INSTEAD}" if count else ""
 

@@ -1,4 +1,4 @@
-"""`RunComparison`: differences from A to B, one cell per slice, part, scorer and metric."""
+"""`RunComparison`: differences between two runs, one cell per slice, part, scorer and metric."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class RunComparison(Tabled):
     """
 
     run_a: str
-    """Name of A: its run id, followed by what differs if both ids are equal."""
+    """Name of A: its run id, followed by a setting that differs if both ids are equal."""
     run_b: str
     cells: tuple[RunDifference, ...]
     adjust: str
@@ -36,10 +36,10 @@ class RunComparison(Tabled):
     confidence: float
     seed: int
     only_in_a: tuple[tuple[str, str], ...] = ()
-    """Pairs (slice, scorer) without a counterpart in B."""
+    """Pairs (slice, scorer) of A without a counterpart in B."""
     only_in_b: tuple[tuple[str, str], ...] = ()
     version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
-    """Objects and rollout settings that differ in version, if that was allowed."""
+    """Objects with different versions and rollout settings that differ, if this was allowed."""
     config_differences: tuple[ConfigDifference, ...] = ()
     """Settings in which the runs differ: model, prompts, decoding, data."""
     notes: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ class RunComparison(Tabled):
 
     def _at(self, address: str) -> RunDifference:
         named = {cell.metric for cell in self.cells}
-        wanted = Address(address) if address in named else Address.parse(address)
-        pairs = dict(wanted.part or {})
+        requested = Address(address) if address in named else Address.parse(address)
+        pairs = dict(requested.part or {})
         found = [
             cell
             for cell in self.cells
-            if cell.metric == wanted.metric
-            and wanted.system in (None, cell.scorer)
+            if cell.metric == requested.metric
+            and requested.system in (None, cell.scorer)
             and pairs in (own := parse_part(cell.part), {SLICE: cell.slice, **own})
         ]
         if len(found) == 1:
@@ -117,7 +117,7 @@ class RunComparison(Tabled):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Describe each slice and scorer for which some units were not compared."""
+        """Describe which units were not compared, for each slice and scorer."""
         return tuple(
             dict.fromkeys(
                 f"{in_words(cell.slice, cell.part, cell.scorer)}: left out {cell.n_only_a} units only in A, {cell.n_only_b} only in B, "
@@ -129,13 +129,13 @@ class RunComparison(Tabled):
 
     @property
     def undirected(self) -> tuple[str, ...]:
-        """Describe the metrics that differ and have no known direction."""
+        """Describe the metrics that differ but have no known direction."""
         names = dict.fromkeys(cell.metric for cell in self.cells if cell.verdict == "different")
         return (direction_hint([*names]),) if names else ()
 
     @property
     def without_value(self) -> tuple[str, ...]:
-        """Describe the slices, scorers and metrics with failed or skipped units."""
+        """Describe the cells in which units failed or were skipped."""
         metrics: dict[str, list[str]] = {}
         for cell in self.cells:
             if cell.n_failed and cell.n_units:
@@ -184,7 +184,7 @@ def in_words(slice_name: str, part: str, scorer: str) -> str:
 
 
 def _absent(cell: RunDifference) -> str:
-    """Describe on which sides units have no value; units missing on both sides count for A."""
+    """Describe in which run units have no value; units without a value in both count for A."""
     in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
     if not in_a:
         return f"{in_b} units have no value in B"

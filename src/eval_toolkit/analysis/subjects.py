@@ -1,4 +1,4 @@
-"""Selection of what is compared: slices, scorers and metrics, with version checks."""
+"""Selection of the slices, scorers and metrics to compare, with version checks."""
 
 import difflib
 import re
@@ -37,7 +37,7 @@ _BOOKKEEPING = frozenset({"n", "n_positive", "is_single_class", "error_state"})
 
 @dataclass(frozen=True)
 class Subject:
-    """A slice, with the scorers of A and B to compare on it."""
+    """Slice, with the scorers of A and B to compare on it."""
 
     slice: str
     scorer_a: str
@@ -51,11 +51,11 @@ class Subject:
     """Folds by key, if the run was evaluated in folds."""
     stated_a: Mapping[str, bool] = field(default_factory=dict)
     stated_b: Mapping[str, bool] = field(default_factory=dict)
-    """Directions stated by the runs' manifests."""
+    """Directions recorded in the runs' manifests."""
     part: str = WHOLE
     """Part of the slice, in the notation of `scorecards.parts`."""
     family: tuple[str, ...] = ()
-    """Keys and values that the part shares with other parts of its slice."""
+    """Conditions that the part shares with the other parts of its slice."""
 
     @property
     def sides(self) -> tuple[Records | None, Records | None]:
@@ -100,7 +100,7 @@ class Matched:
     only_in_a: tuple[tuple[str, str], ...]
     only_in_b: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
-    """Notes on how units were paired, if not by id."""
+    """Notes on how units were paired, if they were not paired by id."""
 
 
 def matched_subjects(
@@ -112,14 +112,14 @@ def matched_subjects(
     pairs: Mapping[str, str] | None,
     match: MatchSpec,
 ) -> Matched:
-    """Return the slices and scorers to compare: paired as requested, by name, or the only pair."""
+    """Return the slices and scorers to compare: paired as requested, by name, or as only pair."""
     of_a, of_b = _known(a), _known(b)
     theirs = _slice_names(a, b, of_a, of_b, match.slices)
-    of_b = _under_our_names(of_b, theirs)
+    of_b = _with_slice_names_of_a(of_b, theirs)
     names = _names(slices, "slices", dict.fromkeys(slice_ for slice_, _ in of_a), a, b, of_b, 0)
     partner = _partners(a, b, of_a, of_b, pairs)
-    wanted = _names(scorers, "scorers", dict.fromkeys(name for _, name in of_a), a, b, of_b, 1)
-    chosen = [key for key in of_a if key[0] in names and key[1] in wanted]
+    requested = _names(scorers, "scorers", dict.fromkeys(name for _, name in of_a), a, b, of_b, 1)
+    chosen = [key for key in of_a if key[0] in names and key[1] in requested]
     both = [
         (key, (key[0], partner[key[1]]))
         for key in chosen
@@ -147,10 +147,10 @@ def matched_subjects(
         if records_b is not None:
             records_b = renamed_columns(records_b, metrics)
         if records_a is not None and records_b is not None:
-            records_b, said = matched_records(
+            records_b, pairing_notes = matched_records(
                 (a, records_a), (b, records_b), (first[0], in_b[0]), match.units
             )
-            notes += said
+            notes += pairing_notes
         subjects.append(
             Subject(
                 slice=first[0],
@@ -208,7 +208,7 @@ def _slice_names(
 def _check_metrics(
     metrics: Mapping[str, str], *sides: tuple[Mapping[str, Any], Records | None, Run]
 ) -> None:
-    """Raise if a run lacks one of the given metrics, instead of ignoring the pair."""
+    """Raise if a run does not have one of the given metrics, instead of ignoring the pair."""
     for names, (block, records, run) in zip(
         (list(metrics), list(metrics.values())), sides, strict=True
     ):
@@ -230,7 +230,7 @@ def _only_columns(a: Records | None, b: Records | None) -> dict[str, str]:
     return {} if ours == theirs else {ours: theirs}
 
 
-def _under_our_names(known: _Known, theirs: Mapping[str, str]) -> _Known:
+def _with_slice_names_of_a(known: _Known, theirs: Mapping[str, str]) -> _Known:
     """Return the results of B under A's slice names; conflicting slices are dropped."""
     ours = {name: our for our, name in theirs.items()}
     keys = {
@@ -252,7 +252,7 @@ def _names(
     of_b: _Known,
     part: int,
 ) -> Mapping[str, Any]:
-    """Return the requested names; raise if a run lacks one."""
+    """Return the requested names; raise if a run does not have one of them."""
     if given is None:
         return have
     if isinstance(given, str):
@@ -300,7 +300,7 @@ def _listed(known: _Known) -> str:
 def tasks_for(
     subject: Subject, metrics: Sequence[MetricSpec | str], specs: Sequence[MetricSpec] = ()
 ) -> list[Task]:
-    """Return the comparisons to make on a subject's records.
+    """Return the comparisons for a subject's records.
 
     ``specs`` resolve names that do not determine a metric by themselves.
     """
@@ -324,7 +324,7 @@ def _stored_as(name: str, subject: Subject) -> str | None:
 
 
 def _spec_task(spec: MetricSpec) -> Task:
-    """Return the comparison for a spec; without an explicit direction, the name determines it."""
+    """Return the comparison for a spec; by default, its name determines the direction."""
     return Task(spec.name, spec, getattr(spec, "higher_is_better", higher_is_better(spec.name)))
 
 
@@ -365,7 +365,7 @@ def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Tas
 
 
 def _stored_task(name: str, subject: Subject) -> Task:
-    """Return the comparison of a stored metric; a custom one needs its spec."""
+    """Return the comparison of a stored metric; custom metrics require a spec."""
     try:
         return _named_task(name, subject)
     except InvalidInputError:
@@ -381,12 +381,12 @@ def _is_metric(name: str, cell: Any) -> bool:
 
 
 def is_stated(cell: Any) -> bool:
-    """Return whether a cell is a number reported in another tool's log, without records."""
+    """Return whether a cell is a number from another tool's log without records."""
     return _details(cell).get("stated") is True
 
 
 def stated_note(subjects: Sequence[Subject]) -> str:
-    """Return a note on reported numbers that cannot be compared."""
+    """Return a note on numbers from logs that cannot be compared."""
     names = dict.fromkeys(
         name
         for subject in subjects
@@ -545,11 +545,11 @@ def check_versions(
     *,
     allow: bool,
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Return the compared objects whose versions differ; raise unless that is allowed.
+    """Return the compared objects whose versions differ; raise unless this is allowed.
 
-    Scorers with different names are expected to differ and are not checked, nor is anything missing
-    from another tool's log. For rollout runs, settings that change the numbers computed from the
-    same answers must also agree.
+    Scorers with different names are expected to differ and are not checked, nor are objects that
+    are missing from another tool's log. For rollout runs, settings that change the numbers computed
+    from the same answers must also agree.
     """
     versions_a = manifest_a.get("versioned_objects") or {}
     versions_b = manifest_b.get("versioned_objects") or {}
@@ -575,12 +575,12 @@ def check_versions(
     what = ("versions" if changes else "settings") + what
     changes |= settings
     if changes and not allow:
-        said = ", ".join(
+        differences = ", ".join(
             f"{name} is {a or 'unversioned'} in A and {b or 'unversioned'} in B"
             for name, (a, b) in changes.items()
         )
         raise InvalidInputError(
-            f"{what} differ: {said}, which may explain a difference; compare anyway with "
+            f"{what} differ: {differences}, which may explain a difference; compare anyway with "
             "allow_version_change=True (--allow-version-change)"
         )
     return changes

@@ -1,4 +1,4 @@
-"""Common units of two sets of records, matched by id and content hash, in any order."""
+"""Common units of two sets of records, matched by id and content hash regardless of order."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ def right_or_wrong(values: FloatArray) -> bool:
 def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float = 0.5) -> BoolArray:
     """Return which values are on the correct side of a threshold.
 
-    Values are scores, or correctness: 1, 0 or a mean of several attempts. ``positive`` states
-    whether a value should reach the threshold: labels for scores; for correctness, whether higher
-    is better.
+    Values are scores, or correctness as 1, 0 or a mean of several attempts. ``positive`` states
+    whether a value should reach the threshold: the labels for scores, or whether higher is better
+    for correctness.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float =
 
 @dataclass(frozen=True, eq=False)
 class UnitValues:
-    """Records by unit: offsets of the attempts, hashes and groups."""
+    """Records grouped by unit, with attempt offsets, hashes and groups."""
 
     records: Records
     starts: IntArray
@@ -60,7 +60,7 @@ class UnitValues:
         return cls(records, starts, records.unit_id[starts].astype(str))
 
     def values(self, column: str, spec: ColumnSpec | None = None) -> tuple[NDArray[Any], BoolArray]:
-        """Return one value per unit from its measured attempts, and which units have one.
+        """Return one value per unit from its measured attempts, and a mask of units with a value.
 
         The value is the mean of the attempts, or the result of a spec for several attempts; for
         strings, the string itself, or a tuple if there are several attempts.
@@ -112,7 +112,7 @@ class UnitValues:
 
 @dataclass(frozen=True, eq=False)
 class CommonUnits:
-    """Units common to A and B, sorted by id, and the numbers of other units."""
+    """Units common to A and B, sorted by id, and the numbers of units excluded."""
 
     a: UnitValues
     b: UnitValues
@@ -121,9 +121,9 @@ class CommonUnits:
     n_only_a: int
     n_only_b: int
     n_mismatched: int
-    """Number of units with the same id but different content or label, which are excluded."""
+    """Number of units with the same id but different content or labels, which are excluded."""
     n_unhashed: int
-    """Number of units paired by id only, because a side has no content hash."""
+    """Number of units paired by id only, because a content hash is missing."""
 
     def __len__(self) -> int:
         return len(self.in_a)
@@ -142,12 +142,12 @@ class CommonUnits:
     def both(
         self, column: str, spec: ColumnSpec | None = None
     ) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
-        """Return a column of A and of B, and the units measured on both sides."""
+        """Return a column of A and of B, and the units with a value in both."""
         (a, in_a), (b, in_b) = self.a.values(column, spec), self.b.values(column, spec)
         return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
 
     def right_or_wrong(self, column: str) -> bool:
-        """Return whether every measured record of a column is 0 or 1, in A and in B."""
+        """Return whether all values of a column are 0 or 1, in A and in B."""
         columns = (side.records.numbers.get(column) for side in (self.a, self.b))
         states = (side.records.status[column] == "ok" for side in (self.a, self.b))
         return all(
@@ -156,24 +156,24 @@ class CommonUnits:
         )
 
     def lacking(self, column: str) -> str:
-        """Return which sides lack a column: "A", "B", "A and B", or ""."""
+        """Return which runs lack a column: "A", "B", "A and B", or ""."""
         sides = (("A", self.a), ("B", self.b))
         return " and ".join(name for name, side in sides if column not in side.records.columns)
 
     def failures(self, columns: Iterable[str]) -> list[str]:
-        """Return the reasons why units have no value, once per side."""
-        said: dict[str, str] = {}
+        """Return the reasons why units have no value, for A and for B."""
+        reasons: dict[str, str] = {}
         for column in columns:
             for name, side, at in (("A", self.a, self.in_a), ("B", self.b, self.in_b)):
                 if why := side.failure(column, at):
-                    said.setdefault(name, f"in {name}: {why}")
-        return [said[name] for name in sorted(said)]
+                    reasons.setdefault(name, f"in {name}: {why}")
+        return [reasons[name] for name in sorted(reasons)]
 
     def contains(self, other: "CommonUnits") -> bool:
         """Return whether all units of another slice are included, with equal content and values.
 
-        Values are compared because ids may have a different meaning in each slice: reworded
-        versions of the same items, for example, are not parts of one another.
+        Values are compared because ids may have a different meaning in each slice: for example,
+        reworded versions of the same items are not parts of each other.
         """
         if len(other) > len(self):
             return False
@@ -191,8 +191,8 @@ class CommonUnits:
 def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     """Return the group of each unit, from the sides that have groups.
 
-    The result is None if the units are independent. Two sides with groups that partition the units
-    differently are an error.
+    The result is None if the units are independent. Groups that partition the units differently
+    raise an error.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     for name in others:
         if not _same_partition(grouped[first], grouped[name]):
             raise InvalidInputError(
-                f"{first} and {name} assign the same units to different groups; use one grouping "
+                f"{first} and {name} assign the same units to different groups; use the same grouping "
                 "for both"
             )
     return grouped[first]
@@ -222,8 +222,8 @@ def _same_partition(first: NDArray[Any], second: NDArray[Any]) -> bool:
 def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> CommonUnits:
     """Pair two sets of records on unit id and content hash.
 
-    The result is sorted by unit id. Units that share an id but differ in content hash or label are
-    an error, or dropped. ``where`` is for messages.
+    The result is sorted by unit id. Units with the same id but different content hashes or labels
+    raise an error or are dropped. ``where`` is used in messages.
 
     Examples
     --------

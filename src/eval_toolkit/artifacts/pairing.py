@@ -86,8 +86,8 @@ def pair_predictions(
             name for name, side in zip(names, (a, b), strict=True) if not side.content_hashes
         ]
         notes.append(
-            f"no content hashes in {' and '.join(lacking)}: it was not checked whether "
-            "paired rows have the same content"
+            f"no content hashes in {' and '.join(lacking)}: the content of paired rows "
+            "was not compared"
         )
     _same(a.labels.tolist(), b.labels.tolist(), "label", a.row_ids, names)
     if a.groups and b.groups:

@@ -130,7 +130,7 @@ def fetch(uri: str, target: Path) -> None:
     if left < 0:
         target.unlink()
         raise ArtifactError(
-            f"{address_of(uri)}: has more than {limits.FETCHED_BYTES:,} bytes; download "
+            f"{address_of(uri)}: the file is larger than {limits.FETCHED_BYTES:,} bytes; download "
             "it yourself and pass the local copy"
         )
 
@@ -179,11 +179,11 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
         while isinstance(why, FileNotFoundError) and why.__cause__:
             why = why.__cause__  # "not found" may hide a refused or failed connection
         absent = isinstance(why, FileNotFoundError) or getattr(why, "status", None) == 404
-        said = "it does not exist" if absent else _error_text(why, uri)
-        raise ArtifactError(f"{shown}: cannot be {doing}: {said}") from None
+        reason = "it does not exist" if absent else _error_text(why, uri)
+        raise ArtifactError(f"{shown}: cannot be {doing}: {reason}") from None
 
 
 def _error_text(error: BaseException, uri: str) -> str:
-    said = " ".join(str(error).replace(uri, address_of(uri)).split()) or type(error).__name__
-    safe: str = redact_secrets(without_secrets(said, [uri]))
+    reason = " ".join(str(error).replace(uri, address_of(uri)).split()) or type(error).__name__
+    safe: str = redact_secrets(without_secrets(reason, [uri]))
     return safe

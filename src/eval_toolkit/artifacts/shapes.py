@@ -124,7 +124,7 @@ def _combined(
 def _one_of(
     value: Any, schema: Any, root: dict[str, Any], place: tuple[str, ...]
 ) -> Problem | None:
-    """Return the violation of several alternatives, which differ in required keys."""
+    """Return the violation of an alternative, reporting missing required keys first."""
     schema = _target(schema["$ref"], root) if "$ref" in schema else schema
     for name in schema.get("required", ()) if isinstance(value, dict) else ():
         if name not in value:

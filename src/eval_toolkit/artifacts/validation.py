@@ -138,7 +138,7 @@ def validate_payload(payload: Any, schema_name: str) -> None:
     InvalidInputError
         If there is no such schema.
     MissingExtraError
-        (an ImportError) If jsonschema is not installed; install the extra ``validation``.
+        If jsonschema is not installed; install the extra ``validation`` (also an ImportError).
 
     Examples
     --------

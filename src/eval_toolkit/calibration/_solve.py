@@ -8,7 +8,8 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.metrics.logistic import fit_logistic
 
 RIDGE = 1e-9
-"""Ridge penalty on standardised slopes; negligible except that it keeps separable fits finite."""
+"""Ridge penalty on standardised slopes; negligible, except that it keeps fits to separable data
+finite."""
 
 
 def bisect(decreasing: Callable[[float], float], low: float, high: float) -> float:

@@ -48,7 +48,7 @@ def bayes_optimal_threshold(
     Returns
     -------
     float
-        Threshold at or above which to predict positive; 1.0 for prior 0, 0.0 for prior 1.
+        Threshold at or above which to predict positive; 1.0 if the prior is 0, 0.0 if it is 1.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class CostMatrix:
     abstain_cost : float >= 0, optional
         Cost of abstaining, e.g. of human review; None if abstention is not possible.
     notes : str
-        Source of the costs.
+        Where the costs come from.
     score_prior : float in (0, 1), default 0.5
         Prevalence at which the scores are calibrated.
 
@@ -141,7 +141,7 @@ class CostMatrix:
 
         At posterior η, predicting negative costs fn_cost·η and predicting positive fp_cost·(1−η).
         Abstention is cheaper than both for abstain_cost/fn_cost < η < 1 − abstain_cost/fp_cost.
-        None if there is no abstain_cost, if abstention never pays, and at prior 0 or 1. Chow
+        None if there is no abstain_cost, abstention never pays, or the prior is 0 or 1. See Chow
         (1970), IEEE Transactions on Information Theory 16(1):41-46.
         """
         if self.abstain_cost is None or self.prior in (0.0, 1.0):
@@ -163,7 +163,7 @@ class CostMatrix:
         abstain: bool = False,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Return the mean cost per row of decisions at a threshold, on labelled rows.
+        """Return the mean cost per labelled row of decisions at a threshold.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class CostMatrix:
         threshold : float, optional
             Threshold; by default `bayes_threshold`.
         abstain : bool, default False
-            Whether to abstain on rows inside `abstain_band`, at ``abstain_cost`` each.
+            Whether to abstain on rows inside `abstain_band`, at a cost of ``abstain_cost`` each.
         sample_weight : array-like of shape (n,), optional
             Row weights; equal by default. For the mean cost at prevalence ``prior``, pass
             ``prior_shift_weights(y_true, to_prior=prior)``.
@@ -193,7 +193,7 @@ class CostMatrix:
         labels, scores = validation.binary_pair(y_true, y_score)
         weights = validation.sample_weights(sample_weight, len(labels))
         if abstain and self.abstain_cost is None:
-            raise InvalidInputError("`abstain` needs a cost matrix with an `abstain_cost`")
+            raise InvalidInputError("`abstain` requires a cost matrix with an `abstain_cost`")
         if abstain and threshold is not None:
             raise InvalidInputError(
                 "pass either `threshold` or `abstain`, not both: `abstain_band` sets its own thresholds"

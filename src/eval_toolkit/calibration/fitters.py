@@ -1,7 +1,7 @@
 """Calibrators, fitted on held-out labels and applied to new scores.
 
-Each has two forms: ``fit_<kind>_calibrator`` returns the calibrator, ``fit_<kind>_binary`` returns
-``(parameters, apply)``. Every fitter needs both classes.
+Each calibrator has two forms: ``fit_<kind>_calibrator`` returns the calibrator,
+``fit_<kind>_binary`` returns ``(parameters, apply)``. Every fitter needs both classes.
 """
 
 import warnings
@@ -49,18 +49,19 @@ def fit_isotonic_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> IsotonicMa
     Returns
     -------
     IsotonicMap
-        Callable on new scores; scores outside the fitted range are clipped to its ends.
+        Calibrator that can be called on new scores; scores outside the fitted range are clipped to
+        it.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, or labels are not 0/1.
+        If the arrays are not 1-D, finite and of equal length, or labels are not 0/1.
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
-    Pool-adjacent-violators on the mean label of each distinct score [1]_; equal to
+    Pool-adjacent-violators on the mean label of each distinct score [1]_; equivalent to
     ``sklearn.isotonic.IsotonicRegression(out_of_bounds="clip")``.
 
     References
@@ -84,17 +85,17 @@ def fit_isotonic_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> IsotonicMa
 
 
 def fit_isotonic_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[None, IsotonicMap]:
-    """Fit `fit_isotonic_calibrator`; return ``(None, apply)``, since it has no parameters.
+    """Fit an isotonic calibrator and return ``(None, apply)``, as it has no parameters.
 
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        See `fit_isotonic_calibrator`, also for exceptions.
+        See `fit_isotonic_calibrator`, which also lists the exceptions.
 
     Returns
     -------
     tuple of (None, IsotonicMap)
-        No parameters, and the calibrator.
+        None instead of parameters, and the calibrator.
 
     Examples
     --------
@@ -118,12 +119,12 @@ def fit_platt_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> PlattFit:
     Returns
     -------
     PlattFit
-        Callable, with parameters ``a`` (negative for a useful score) and ``b``.
+        Calibrator with the parameters ``a`` (negative for an informative score) and ``b``.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, or labels are not 0/1.
+        If the arrays are not 1-D, finite and of equal length, or labels are not 0/1.
     UndefinedMetricError
         If only one class is present.
     InfeasibleError
@@ -131,8 +132,9 @@ def fit_platt_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> PlattFit:
 
     Notes
     -----
-    Cross-entropy against the smoothed targets (n₊+1)/(n₊+2) and 1/(n₋+2) [1]_, which keep the
-    fit finite even on separable data. The sigmoid is in the score itself, not in its log-odds.
+    Minimises the cross-entropy with the smoothed targets (n₊+1)/(n₊+2) and 1/(n₋+2) [1]_, which
+    keep the fit finite even on separable data. The sigmoid is a function of the score itself, not
+    of its log-odds.
 
     References
     ----------
@@ -157,12 +159,12 @@ def fit_platt_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> PlattFit:
 def fit_platt_binary(
     y_true: ArrayLike, y_score: ArrayLike
 ) -> tuple[tuple[float, float], Calibrator]:
-    """Fit `fit_platt_calibrator`; return ``((a, b), apply)``.
+    """Fit a Platt calibrator and return ``((a, b), apply)``.
 
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        See `fit_platt_calibrator`, also for exceptions.
+        See `fit_platt_calibrator`, which also lists the exceptions.
 
     Returns
     -------
@@ -192,12 +194,13 @@ def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
     Returns
     -------
     BetaMap
-        Callable, with parameters ``a``, ``b`` and ``c``; a = 1, b = −1, c = 0 is the identity.
+        Calibrator with the parameters ``a``, ``b`` and ``c``; a = 1, b = −1, c = 0 is the identity.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, labels not 0/1, scores not in [0, 1].
+        If the arrays are not 1-D, finite and of equal length, or labels are not 0/1 or scores not
+        in [0, 1].
     UndefinedMetricError
         If only one class is present.
     InfeasibleError
@@ -205,10 +208,10 @@ def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
 
     Notes
     -----
-    Maximum likelihood under a ≥ 0 and b ≤ 0 (Kull et al. [1]_ write −b for our b), which makes
-    the map monotone, so calibration never reorders rows. The problem is convex: if the
-    unconstrained optimum violates a sign, the best boundary face is the constrained optimum. A
-    ridge of 1e-9 keeps the parameters finite on separable data.
+    Maximum likelihood subject to a ≥ 0 and b ≤ 0 (Kull et al. [1]_ write −b for this b), which
+    makes the map monotone, so calibration never reorders rows. The problem is convex: if the
+    unconstrained optimum violates a sign, the constrained optimum is the best fit on the boundary.
+    A ridge of 1e-9 keeps the parameters finite on separable data.
 
     References
     ----------
@@ -231,7 +234,7 @@ def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
 
 
 def _best_face(features: FloatArray, targets: FloatArray) -> tuple[FloatArray, float]:
-    """Return the best fit with one zero slope and one non-negative slope."""
+    """Return the best fit with one slope fixed at zero and one non-negative slope."""
     rate = targets.mean()
     fits = [(np.zeros(2), float(np.log(rate / (1.0 - rate))))]
     for column in (0, 1):
@@ -244,12 +247,12 @@ def _best_face(features: FloatArray, targets: FloatArray) -> tuple[FloatArray, f
 def fit_beta_binary(
     y_true: ArrayLike, y_score: ArrayLike
 ) -> tuple[tuple[float, float, float], BetaMap]:
-    """Fit `fit_beta_calibrator`; return ``((a, b, c), apply)``.
+    """Fit a beta calibrator and return ``((a, b, c), apply)``.
 
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        See `fit_beta_calibrator`, also for exceptions.
+        See `fit_beta_calibrator`, which also lists the exceptions.
 
     Returns
     -------
@@ -291,14 +294,15 @@ def fit_temperature(
     Raises
     ------
     InvalidInputError
-        If the logits are not finite of shape (n, 2), labels not 0/1, or bounds not 0 < low < high.
+        If the logits are not finite or not of shape (n, 2), labels are not 0/1, or bounds are not 0
+        < low < high.
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
     The likelihood is convex in 1/T [1]_, so bisection on its slope finds the optimum to machine
-    precision. A temperature equal to a bound means that the optimum is outside.
+    precision. If the temperature equals a bound, the optimum may lie outside the bounds.
 
     References
     ----------
@@ -375,8 +379,8 @@ def fit_temperature_binary(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, labels not 0/1, scores not in [0, 1], or
-        bounds not 0 < low < high.
+        If the arrays are not 1-D, finite and of equal length, labels are not 0/1, scores are not in
+        [0, 1], or bounds are not 0 < low < high.
     UndefinedMetricError
         If only one class is present.
 
@@ -398,7 +402,7 @@ def fit_temperature_oracle(y_true: ArrayLike, y_score: ArrayLike) -> tuple[float
     Parameters
     ----------
     y_true, y_score : array-like of shape (n,)
-        See `fit_temperature_binary`, also for exceptions.
+        See `fit_temperature_binary`, which also lists the exceptions.
 
     Returns
     -------

@@ -18,17 +18,17 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.logistic import sigmoid
 
 CLIP = 1e-7
-"""Minimum distance from 0 and 1 of probabilities before taking logarithms."""
+"""Minimum distance of probabilities from 0 and 1 before logarithms are taken."""
 
 
 def flat_scores(y_score: ArrayLike) -> FloatArray:
-    """Return finite scores, flattened."""
+    """Return the scores as a flat array; raise if one is not finite."""
     array = validation.as_array(y_score, "y_score", shape="an array")
     return validation.vector(array.ravel(), "y_score")
 
 
 def probabilities(scores: FloatArray, hint: str = "") -> FloatArray:
-    """Return ``scores``; raise for the first value outside [0, 1]."""
+    """Return the scores; raise if one is outside [0, 1]."""
     outside = (scores < 0.0) | (scores > 1.0)
     if outside.any():
         row = int(np.argmax(outside))
@@ -65,7 +65,7 @@ class SigmoidMap(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlattFit(Displayed):
-    """Fitted Platt calibrator with parameters ``a`` and ``b``; ``transform`` maps scores.
+    """Fitted Platt calibrator with parameters ``a`` and ``b``; ``transform`` calibrates scores.
 
     Examples
     --------

@@ -70,7 +70,7 @@ def prior_shift_weights(
     to_prior : float in (0, 1)
         Target prevalence.
     sample_weight : array-like of shape (n,), optional
-        Existing row weights, which the result replaces.
+        Existing row weights, to be replaced by the result.
 
     Returns
     -------

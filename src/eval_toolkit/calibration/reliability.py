@@ -149,7 +149,7 @@ def _grouped_ends(
 def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:
     """Merge neighbouring bins that contain a single common score.
 
-    Their means and frequencies are equal; separate intervals would be too wide.
+    The bins have equal means and frequencies; separate intervals would be too wide.
     """
     single = bins.bin_lower == bins.bin_upper
     same = single[1:] & single[:-1] & (bins.bin_lower[1:] == bins.bin_lower[:-1])
@@ -185,7 +185,7 @@ def reliability_diagram_data(
     Parameters
     ----------
     y_true, y_score, n_bins, strategy, confidence
-        See `reliability_curve`, also for exceptions.
+        See `reliability_curve`, which also lists the exceptions.
 
     Returns
     -------
@@ -231,13 +231,13 @@ def maximum_calibration_error(
     Parameters
     ----------
     y_true, y_score, n_bins, strategy
-        See `eval_toolkit.metrics.maximum_calibration_error`, also for exceptions. That function
-        also accepts weights and a single class.
+        See `eval_toolkit.metrics.maximum_calibration_error`, which also lists the exceptions and
+        accepts weights and a single class.
 
     Returns
     -------
     float or None
-        A value in [0, 1]; None if there is a single class.
+        A value in [0, 1], or None if there is a single class.
 
     Examples
     --------

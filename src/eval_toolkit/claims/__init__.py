@@ -1,4 +1,4 @@
-"""Claims about a run, and gates that check them.
+"""Claims about a run, and the gates that check them.
 
 In Python, a `ClaimSpec` combines gates, and `evaluate_claims` returns a `ClaimReport`. For files,
 `load_claims` reads ``claims.toml``, and `evaluate_gate` checks a run, optionally against a

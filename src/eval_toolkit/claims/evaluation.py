@@ -56,16 +56,16 @@ def evaluate_gate(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> ClaimReport:
-    """Evaluate claims about a run; non-inferiority claims use a baseline run.
+    """Evaluate claims about a run; non-inferiority claims require a baseline run.
 
     Parameters
     ----------
     run : Run or path
         Candidate run.
     claims : path or sequence of Claim or ClaimSpec
-        Claims file, claims returned by `load_claims`, or specs.
+        Path of a claims file, claims returned by `load_claims`, or specs.
     baseline : Run or path, optional
-        Baseline run of ``non_inferior_by`` claims, compared unit by unit.
+        Baseline run for ``non_inferior_by`` claims, compared unit by unit.
     specs : sequence of MetricSpec
         Specifications of metrics that cannot be derived from a name, for comparisons with the
         baseline, as in `compare_runs`.
@@ -73,7 +73,7 @@ def evaluate_gate(
         Whether higher is better for a metric or column, as in `compare_runs`; a claim's own
         ``higher_is_better`` takes precedence.
     allow_version_change : bool, default False
-        Whether to compare with the baseline if the version of a scorer, task or metric differs.
+        Whether to compare with the baseline if a scorer, task or metric has a different version.
     confidence, n_resamples, seed, rng
         Confidence level and resampling of the comparisons with the baseline; intervals of the run
         itself are read from its results.
@@ -81,13 +81,15 @@ def evaluate_gate(
     Returns
     -------
     ClaimReport
-        One entry per claim. A cell without a value, skipped or failed, fails its claim.
+        Report with one entry per claim. A claim fails if its cell has no value because it was
+        skipped or failed.
 
     Raises
     ------
     InvalidInputError
-        If the claims are invalid or refer to something that the run lacks, a claim needs a missing
-        baseline, versions differ without permission, or the direction of a metric is unknown.
+        If the claims are invalid or refer to cells that do not exist, a claim requires a baseline
+        but none is given, versions differ and ``allow_version_change`` is False, or the direction
+        of a metric is unknown.
     ArtifactError
         If a run is incomplete or was modified.
 
@@ -105,7 +107,7 @@ def evaluate_gate(
     "slice 'test' has 250 rows, fewer than 300"
     """
     candidate = opened_run(run, "run")
-    wanted = load_claims(claims) if isinstance(claims, (str, Path)) else _checked(claims)
+    all_claims = load_claims(claims) if isinstance(claims, (str, Path)) else _checked(claims)
     against = None if baseline is None else opened_run(baseline, "baseline")
     if against is None:
         (candidate,) = with_directions([candidate], higher_is_better)
@@ -119,10 +121,10 @@ def evaluate_gate(
         n_resamples=n_resamples,
         seed=resolve_seed(seed, rng),
     )
-    made = []
-    for claim in wanted:
+    claim_specs = []
+    for claim in all_claims:
         if isinstance(claim, ClaimSpec):
-            made.append(claim)
+            claim_specs.append(claim)
             continue
         _check_address(claim, candidate)
         if claim.non_inferior_by is None:
@@ -131,15 +133,15 @@ def evaluate_gate(
             raise InvalidInputError(f"claim {claim.name!r} needs a baseline run (--baseline RUN)")
         else:
             gate = _non_inferiority_gate(claim, against, candidate, compare)
-        made.append(ClaimSpec(claim.name, (gate,), description=claim.description))
+        claim_specs.append(ClaimSpec(claim.name, (gate,), description=claim.description))
     payload = {**candidate.results, **candidate.cells.to_dict()}
-    return evaluate_claims(payload, made, manifest=candidate.manifest)
+    return evaluate_claims(payload, claim_specs, manifest=candidate.manifest)
 
 
 def _check_address(claim: Claim, run: Run) -> None:
-    """Raise if a claim names no metric, scorer or part of the run, or matches several cells.
+    """Raise if a claim refers to a metric, scorer or part that does not exist, or to several cells.
 
-    A cell that exists without a value, because it was skipped or failed, fails the claim instead.
+    A cell that exists but has no value, because it was skipped or failed, fails the claim instead.
     """
     name = claim.at or claim.slice
     try:
@@ -165,12 +167,12 @@ def _checked(claims: Sequence[Claim | ClaimSpec]) -> list[Claim | ClaimSpec]:
 
 
 def claim_gate(claim: Claim) -> EvidenceGate:
-    """Return the gate of a claim that needs no baseline.
+    """Return the gate of a claim that does not require a baseline.
 
     Raises
     ------
     InvalidInputError
-        If the claim needs a baseline, or lacks the keys of its form.
+        If the claim requires a baseline, or keys that its form requires are missing.
 
     Examples
     --------
@@ -217,7 +219,7 @@ def claim_gate(claim: Claim) -> EvidenceGate:
 
 
 def _part_of(metric: MetricPath, part: str) -> MetricPath:
-    """Return the path of a cell's value or interval end."""
+    """Return the path of a cell's value or interval bound."""
     if part == "value":
         return metric
     return f"{metric}.{part}" if isinstance(metric, str) else (*metric, part)
@@ -245,8 +247,8 @@ def _non_inferiority_gate(
 ) -> EvidenceGate:
     """Return the gate that checks whether candidate B loses less than the margin against baseline A.
 
-    The comparison is computed here rather than in the gate, so incomparable runs raise an
-    error instead of counting as weak evidence.
+    The comparison is computed here rather than in the gate, so that runs that cannot be compared
+    raise an error instead of counting as insufficient evidence.
     """
     name = f"non_inferior:{_target(claim)}"
     try:
@@ -305,7 +307,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
     if cell.n_folds_failed:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
     if cell.ci_low == cell.ci_high:
-        unseen = "its interval has zero width, since no spread was observed; this is not evidence"
+        unseen = "its interval has zero width, since no variance was observed, and is not evidence"
         return False, f"{where} cannot be compared: {unseen}", evidence
     if better_high is None:
         raise InvalidInputError(
@@ -346,7 +348,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
 
 
 def _missing(cell: RunDifference) -> str:
-    """Describe the baseline units without a value in the run; "" if there are none."""
+    """Describe the baseline units that have no value in the run; "" if there are none."""
     n_missing = cell.n_only_a + cell.n_lost
     if not n_missing:
         return ""

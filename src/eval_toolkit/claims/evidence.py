@@ -1,4 +1,4 @@
-"""Metadata of evidence: axes, pairing of rows, and use of aggregates."""
+"""Metadata about evidence: axes, pairing of rows, and use of aggregates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ def _named(value: Any, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceAxis(Displayed):
-    """One coordinate of a result: the model, the data or the attack.
+    """Coordinate of a result, such as its model, data or attack.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class EvidenceAxis(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class PairingMetadata(Displayed):
-    """Pairing of two results: whether they share units, and at which level.
+    """How two results are paired: whether they share units, and at which level.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class PairingMetadata(Displayed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AggregateEvidence(Displayed):
-    """Permitted use of an aggregate over several results, and its method.
+    """Aggregate over several results: its method, and its permitted use.
 
     Raises
     ------

@@ -19,7 +19,7 @@ _REQUIRE = re.compile(r"(value|ci_low|ci_high)\s*(<=|>=|==|<|>)\s*(\S+)")
 _ALWAYS = ("name", "severity", "description")
 _CELL = ("slice", "scorer", "metric")
 _AT = "at"
-"""Key of an address, which replaces the keys of a cell; for sizes, a part."""
+"""Key that contains the address of a cell (for sizes, of a part), instead of separate keys."""
 _FORMS: dict[str, tuple[str, ...]] = {
     "require": _CELL,
     "non_inferior_by": (*_CELL, "higher_is_better", "baseline_scorer", "allow_missing"),
@@ -30,7 +30,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     "no_leakage": (),
     "no_errors": (),
 }
-"""Forms of a claim, with the keys that each accepts in addition to the common keys."""
+"""Forms of a claim, with the keys that each form accepts in addition to the common keys."""
 _OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
 _AT_EXAMPLE = 'at = "recall@fpr=0.01"'
@@ -39,7 +39,7 @@ _KEYS = (*_ALWAYS, _AT, *_CELL, *_FORMS, *_OPTIONAL)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition such as ``ci_low >= 0.80``: a field of a cell, an operator and a number.
+    """Condition such as ``ci_low >= 0.80``: a field of a cell, an operator and a number.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Requirement:
         Raises
         ------
         InvalidInputError
-            If it does not have the form ``value|ci_low|ci_high < | <= | > | >= | == number``.
+            If the text does not have the form ``value|ci_low|ci_high < | <= | > | >= | == number``.
 
         Examples
         --------
@@ -99,31 +99,31 @@ class Claim:
     severity: Severity = "error"
     description: str = ""
     at: str | None = None
-    """Address of the cell, ``metric @ part / system``, instead of the next three fields; for
-    sizes and ``max_fpr`` only the part."""
+    """Address of the cell, ``metric @ part / system``, which replaces the next three fields; for
+    sizes and ``max_fpr``, only the part."""
     slice: str | None = None
     scorer: str | None = None
     metric: MetricPath | None = None
     require: Requirement | None = None
     non_inferior_by: float | None = None
-    """Acceptable loss relative to the baseline run."""
+    """Largest acceptable loss relative to the baseline run."""
     higher_is_better: bool | None = None
-    """Direction of the metric; known for built-in metrics."""
+    """Whether higher is better; required if the direction of the metric is unknown."""
     baseline_scorer: str | None = None
-    """Name of the scorer in the baseline run, if it differs."""
+    """Name of the scorer in the baseline run, if it is different."""
     allow_missing: bool = False
-    """Whether to compare if units of the baseline have no value in the run."""
+    """Whether to compare even if units of the baseline have no value in the run."""
     min_n: int | None = None
     min_positive: int | None = None
     min_negative: int | None = None
     max_fpr: float | None = None
-    """False-positive rate for which the slice needs enough negatives."""
+    """False-positive rate that the slice must have enough negatives to demonstrate."""
     no_leakage: bool = False
     no_errors: bool = False
 
     @property
     def form(self) -> str:
-        """Form of the claim; "size" for the three minima."""
+        """Form of the claim; "size" for minimum numbers of rows."""
         for form in ("require", "non_inferior_by", "max_fpr"):
             if getattr(self, form) is not None:
                 return form
@@ -151,26 +151,26 @@ def load_claims(path: str | Path) -> list[Claim]:
 
     Notes
     -----
-    Every claim has a ``name``, and optionally a ``severity`` ("error" or "warning") and a
+    Every claim has a ``name`` and, optionally, a ``severity`` ("error" or "warning") and a
     ``description``. In addition, it has exactly one of the following forms:
 
     ``at = "exact_match @ subject=Africa / model-b"``, ``require = "ci_low >= 0.80"``
-        Value or interval end of the cell at an address, ``metric @ part / system``; part and
+        Value or interval bound of the cell at an address, ``metric @ part / system``; part and
         system may be omitted if they are unambiguous.
     ``slice``, ``scorer``, ``metric``, ``require = "ci_low >= 0.80"``
-        The same by names, which are matched exactly; ``metric`` may be a list of keys for a nested
-        metric.
+        The same condition, with the cell specified by names, which are matched exactly; ``metric``
+        may be a list of keys for a nested metric.
     ``at`` (or ``slice``, ``scorer``, ``metric``), ``non_inferior_by = 0.01``
-        Comparison with a baseline run: the loss is shown to be less than 0.01. Set
+        The loss relative to the baseline run is shown to be less than 0.01. Set
         ``higher_is_better`` for metrics of unknown direction, and ``baseline_scorer`` if the scorer
         has another name in the baseline. The claim fails if units of the baseline have no value in
         the run, unless ``allow_missing = true``.
     ``slice`` (or ``at = "language=de"``), ``min_n``, ``min_positive``, ``min_negative``
-        Minimum numbers of rows; one or more of the three.
+        Minimum numbers of rows; at least one of the three keys.
     ``slice`` (or ``at = "language=de"``), ``max_fpr = 0.01``
-        Enough negatives to demonstrate such a low false-positive rate.
+        The slice has enough negatives to demonstrate such a low false-positive rate.
     ``no_leakage = true``
-        Leakage checks were run and found no error.
+        Leakage checks were run and found no errors.
     ``no_errors = true``
         No scorer, no metric and no unit failed.
 
@@ -200,7 +200,9 @@ def load_claims(path: str | Path) -> list[Claim]:
         except InvalidInputError as error:
             raise InvalidInputError(f"{where}: {error}") from None
         if claim.name in claims:
-            raise InvalidInputError(f"{where}: another claim has that name; names must be unique")
+            raise InvalidInputError(
+                f"{where}: another claim has the same name; names must be unique"
+            )
         claims[claim.name] = claim
     return list(claims.values())
 
@@ -244,14 +246,14 @@ def _check_form(table: Mapping[str, Any]) -> None:
         )
     extra = [form for form in forms[1:] if not (form in _SIZES and forms[0] in _SIZES)]
     if extra:
-        raise InvalidInputError(f"has both {forms[0]} and {extra[0]}; write two claims")
+        raise InvalidInputError(f"has both {forms[0]} and {extra[0]}; split it into two claims")
     takes = _FORMS[forms[0]]
     if _AT in table and "slice" in takes:
         takes = (_AT, *(key for key in takes if key not in _CELL))
         known = next((key for key in _CELL if key in table), None)
         if known is not None:
             raise InvalidInputError(
-                f"has both at and {known}; remove {known}, since the address contains it"
+                f"has both at and {known}; remove {known}, since it is part of the address"
             )
         (Address.parse if forms[0] in ("require", "non_inferior_by") else parse_part)(
             _text(table[_AT], _AT)

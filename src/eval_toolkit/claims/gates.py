@@ -1,4 +1,4 @@
-"""Gates on slices and scorers; each is an `EvidenceGate` over a results payload."""
+"""Gates on slices and scorers; each one is an `EvidenceGate` that checks a results payload."""
 
 from typing import Any, SupportsFloat, SupportsIndex
 
@@ -30,7 +30,7 @@ from eval_toolkit.runs.results import Results
 
 
 def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> EvidenceGate:
-    """Pass if the run has a slice with this name.
+    """Return a gate that passes if the run has a slice with the given name.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> Evi
 def required_scorer_gate(
     slice_name: str, scorer: str, *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if a scorer was evaluated on a slice, neither skipped nor failed.
+    """Return a gate that passes if a scorer was evaluated on a slice without failing.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def required_scorer_gate(
 def required_metric_gate(
     slice_name: str, scorer: str, metric_path: MetricPath, *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if a metric has a finite value.
+    """Return a gate that passes if a metric has a finite value.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def required_metric_gate(
 def _metric(
     result: Payload, slice_name: str, scorer: str, path: MetricPath
 ) -> tuple[float | None, str, Any]:
-    """Return a metric of a scorer as in `number_at`, or a clause explaining its absence."""
+    """Return a metric of a scorer as in `number_at`, or a clause that explains its absence."""
     block = block_of(Results.of(result), slice_name, scorer)
     if reason := absence(block):
         return None, f"is missing: the scorer {was(reason)}", None
@@ -153,7 +153,7 @@ def metric_threshold_gate(
     threshold: SupportsFloat,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if a metric satisfies a comparison with a threshold.
+    """Return a gate that passes if a metric satisfies a comparison with a threshold.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def metric_threshold_gate(
         See `required_metric_gate`. ``pr_auc`` denotes the value of the cell, ``pr_auc.ci_low`` the
         lower end of its interval.
     op : {"<", "<=", ">", ">=", "=="}
-        Comparison of the metric with the threshold.
+        Operator that compares the metric with the threshold.
     threshold : float
         Finite threshold.
     severity : {"error", "warning"}, default "error"
@@ -207,7 +207,7 @@ def cell_threshold_gate(
     bound: str = "value",
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if the cell at an address satisfies a comparison with a threshold.
+    """Return a gate that passes if the cell at an address satisfies a comparison.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def cell_threshold_gate(
     op, threshold, severity
         As in `metric_threshold_gate`.
     bound : {"value", "ci_low", "ci_high"}, default "value"
-        Field to compare: the value, or an end of its interval.
+        Field to compare: the value, or a bound of its interval.
 
     Returns
     -------
@@ -241,7 +241,7 @@ def cell_threshold_gate(
     >>> gate.evaluate(result).message
     'ci_low of pr_auc @ language=de / guard is 0.860; it must be >= 0.9'
     """
-    wanted = address if isinstance(address, Address) else Address.parse(address)
+    target = address if isinstance(address, Address) else Address.parse(address)
     validation.choice(bound, "bound", ("value", "ci_low", "ci_high"))
     compare, limit = comparison_of(op, threshold)
 
@@ -251,10 +251,10 @@ def cell_threshold_gate(
         where = results.address(found)
         stored = found.cell.to_dict()
         value, reason, _ = number_at(stored, [bound])
-        said = where if bound == "value" else f"{bound} of {where}"
-        return compared(said, value, reason, stored, op, compare, limit)
+        description = where if bound == "value" else f"{bound} of {where}"
+        return compared(description, value, reason, stored, op, compare, limit)
 
-    return verdict_gate(f"cell_threshold:{wanted}", decide, severity=severity)
+    return verdict_gate(f"cell_threshold:{target}", decide, severity=severity)
 
 
 def minimum_slice_size_gate(
@@ -265,7 +265,7 @@ def minimum_slice_size_gate(
     min_negative: SupportsIndex = 0,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if a slice has enough rows, positives and negatives.
+    """Return a gate that passes if a slice has enough rows, positives and negatives.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def low_fpr_feasibility_gate(
     confidence: float = 0.95,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if the slice has enough negatives to demonstrate the claimed false-positive rate.
+    """Return a gate that passes if a slice has enough negatives to demonstrate a low FPR.
 
     Parameters
     ----------
@@ -347,8 +347,8 @@ def low_fpr_feasibility_gate(
     Returns
     -------
     EvidenceGate
-        Named ``low_fpr_feasibility:<slice>``. Even without false positives, the rate is only known
-        to be below Wilson's upper bound z² / (n + z²).
+        Named ``low_fpr_feasibility:<slice>``. Even if there are no false positives, the rate is
+        only known to be below Wilson's upper bound, z² / (n + z²).
 
     Raises
     ------
@@ -375,7 +375,7 @@ def low_fpr_feasibility_gate(
             return False, f"slice {slice_name!r} has no negative rows", {"n_negative": 0}
         bound = wilson_interval(0, n_negative, confidence=level).high or 0.0
         message = (
-            f"{n_negative} negative rows of {slice_name!r} can show a false-positive rate of "
+            f"{n_negative} negative rows of {slice_name!r} can demonstrate a false-positive rate of "
             f"{bound:.3g} at best; {ceiling:g} is required"
         )
         return bound <= ceiling, message, {"n_negative": n_negative, "lowest_bound": bound}
@@ -386,12 +386,12 @@ def low_fpr_feasibility_gate(
 def paired_diff_present_gate(
     slice_name: str, diff_key: str, *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if a slice has a paired difference with this name that was not skipped.
+    """Return a gate that passes if a slice has a paired difference that was not skipped.
 
     Parameters
     ----------
     slice_name, diff_key : str
-        Names, for example ``"test"`` and ``"new_minus_old"``; dots are not separators.
+        Names, such as ``"test"`` and ``"new_minus_old"``; dots are not separators.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.
 

@@ -1,4 +1,4 @@
-"""Lookup by path in a results payload; names may contain dots."""
+"""Lookup by path in a results payload, in which names may contain dots."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _BOUNDS = ("ci_low", "ci_high")
 
 @dataclass(frozen=True, slots=True)
 class _Trail:
-    """State of a lookup: the last object found, its path, and absent cells on the path."""
+    """State of a lookup: the last object found, its path, and cells on the path without values."""
 
     value: Any
     complete: bool
@@ -87,13 +87,13 @@ def _greedy(node: Any, text: str) -> _Trail:
     absent = absence(node)
     furthest = _Trail(node, False, text, absent)
     parts = text.split(".")
-    for taken in range(len(parts), 0, -1):
-        found = _step(node, ".".join(parts[:taken]))
+    for n_parts in range(len(parts), 0, -1):
+        found = _step(node, ".".join(parts[:n_parts]))
         if found is None:
             continue
-        if taken == len(parts):
+        if n_parts == len(parts):
             return _Trail(found[0], True, "", absent)
-        trail = _greedy(found[0], ".".join(parts[taken:]))
+        trail = _greedy(found[0], ".".join(parts[n_parts:]))
         if trail.complete:
             return trail
         if len(trail.rest) < len(furthest.rest):
@@ -121,8 +121,8 @@ def _step(node: Any, key: str) -> tuple[Any] | None:
 def absence(node: Any) -> str:
     """Return the reason why a cell or a scorer's results lack a value; "" if they have one.
 
-    A mean over folds has no value if any fold lacks one, since the other folds are a different set
-    of rows.
+    A mean over folds has no value if any fold has none, because the other folds contain different
+    rows.
     """
     if not isinstance(node, Mapping):
         return ""
@@ -191,13 +191,13 @@ def _tested(results: Results, name: str) -> list[tuple[str, str]]:
 
 
 def _place(results: Results, name: str) -> tuple[str, str]:
-    """Return the slice and the part that a name denotes."""
+    """Return the slice and the part to which a name refers."""
     found = results.named(name)
     if not found:
         results.entry(name)  # raises an error that lists the existing names
     if len(found) > 1:
         listed = ", ".join(repr(results.place(*place)) for place in found)
-        raise InvalidInputError(f"{name!r} is ambiguous: {listed}; specify the slice, too")
+        raise InvalidInputError(f"{name!r} is ambiguous: {listed}; specify the slice as well")
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""Gates, claims, and reports of their results."""
+"""Gates and claims, and reports of their results."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,7 +52,7 @@ Check: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], GateResult]
 
 @dataclass(frozen=True, slots=True)
 class EvidenceGate:
-    """A named check of a result and its manifest, custom or created by a ``…_gate`` function.
+    """Named check of a result and its manifest; custom, or created by a ``…_gate`` function.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class EvidenceGate:
     description : str
         Description for reports.
     severity : {"error", "warning"}, default "error"
-        Maximum severity of a failure: with "warning", the gate never fails a claim as an error. A
+        Maximum severity of a failure; with "warning", a failure is never reported as an error. A
         check may return a lower severity.
 
     Examples
@@ -84,7 +84,7 @@ class EvidenceGate:
     def evaluate(
         self, result: Mapping[str, Any], manifest: Mapping[str, Any] | None = None
     ) -> GateResult:
-        """Return the result of the check; missing or unreadable evidence is a failure.
+        """Return the result of the check; missing or unreadable evidence counts as a failure.
 
         Parameters
         ----------
@@ -96,8 +96,8 @@ class EvidenceGate:
         Returns
         -------
         GateResult
-            Result of the check; failed, with ``Type: message``, if the check raises a lookup,
-            value, type, attribute or runtime error. Other exceptions propagate.
+            Result of the check. If the check raises a lookup, value, type, attribute or runtime
+            error, the gate fails with the message ``Type: message``; other exceptions propagate.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class EvidenceGate:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """A claim with the gates that must pass.
+    """Claim, with the gates that must pass.
 
     Examples
     --------
@@ -278,11 +278,11 @@ class ClaimReport(Tabled):
 
 
 def _named_claim(name: Any, claim: Any) -> ClaimResult:
-    """Return the claim under a name, given as a result or as the results of its gates."""
+    """Return the claim with a name, given as a result or as the results of its gates."""
     if isinstance(claim, ClaimResult):
         if claim.name != name:
             raise InvalidInputError(
-                f"claims[{name!r}] has the name {claim.name!r}; key and name must be equal"
+                f"claims[{name!r}] has the name {claim.name!r}; the key must equal the name"
             )
         return claim
     gates = tuple(claim) if isinstance(claim, Sequence) else ()
@@ -296,7 +296,7 @@ def _named_claim(name: Any, claim: Any) -> ClaimResult:
 def evaluate_claims(
     result: Any, claim_specs: Iterable[ClaimSpec], *, manifest: Any = None
 ) -> ClaimReport:
-    """Evaluate all gates of all claims; failures do not stop the evaluation.
+    """Evaluate all gates of all claims, without stopping at failures.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def evaluate_claims(
     claim_specs : iterable of ClaimSpec
         Claims to evaluate. Names must be unique.
     manifest : mapping or object with to_dict, optional
-        Manifest of the run, for gates that read it.
+        Manifest of the run, for gates that require it.
 
     Returns
     -------

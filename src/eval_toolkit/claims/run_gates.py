@@ -30,12 +30,12 @@ from eval_toolkit.runs.results import Results
 def headline_present_gate(
     path: MetricPath = "headline", *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if the results have a headline, for the run or for every scorer.
+    """Return a gate that passes if the run, or every scorer, has a headline.
 
     Parameters
     ----------
     path : str or sequence of str, default "headline"
-        Path in the results or in each scorer's results; skipped scorers do not need one.
+        Path in the results or in each scorer's results; skipped scorers need no headline.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.
 
@@ -72,7 +72,7 @@ def headline_present_gate(
 
 
 def no_scorer_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
-    """Pass if no scorer failed on any slice, part or fold.
+    """Return a gate that passes if no scorer failed on any slice, part or fold.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def no_scorer_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
 
 
 def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
-    """Pass if leakage checks were run and no error finding affects a row.
+    """Return a gate that passes if leakage checks were run and found no errors.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     Returns
     -------
     EvidenceGate
-        Named ``no_leakage_errors``. A run without a leakage report fails: no check was run.
+        Named ``no_leakage_errors``. A run without a leakage report fails, because no check was run.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def _reports_in(node: Any) -> Iterator[Payload]:
 def source_role_gate(
     required_roles: Iterable[str], *, severity: Severity = "error"
 ) -> EvidenceGate:
-    """Pass if the manifest has a source for each of the required roles.
+    """Return a gate that passes if the manifest has a source for each required role.
 
     Parameters
     ----------
@@ -214,14 +214,15 @@ def external_diagnostic_gate(
     threshold: SupportsFloat | None = None,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if a diagnostic exists in the results or the manifest and satisfies its bound.
+    """Return a gate that passes if a diagnostic exists and satisfies its bound.
 
     Parameters
     ----------
     path : str or sequence of str
-        Path of the diagnostic, for example ``"aggregate_evidence.drift.psi"``.
+        Path of the diagnostic in the results or the manifest, such as
+        ``"aggregate_evidence.drift.psi"``.
     op, threshold : str and float, optional
-        Required comparison, as in `metric_threshold_gate`; by default any value passes.
+        Required comparison, as in `metric_threshold_gate`; by default, any value passes.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.
 
@@ -260,7 +261,7 @@ def external_diagnostic_gate(
 
 
 def strict_artifact_gate(*, severity: Severity = "error") -> EvidenceGate:
-    """Pass if all numbers in the results and the manifest are finite.
+    """Return a gate that passes if all numbers in the results and manifest are finite.
 
     Parameters
     ----------

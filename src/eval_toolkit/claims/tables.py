@@ -1,4 +1,4 @@
-"""Verdicts on claims as a table, for the command line and reports."""
+"""Claim results as a table, for the command line and reports."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from eval_toolkit.claims.verdicts import digits
 
 
 def claims_lead(report: ClaimReport) -> str:
-    """Return how many claims hold.
+    """Return a summary of how many claims hold.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def claims_lead(report: ClaimReport) -> str:
     Returns
     -------
     str
-        Numbers of claims that hold, failed, and failed as warnings.
+        Summary such as "3 of 5 claims hold, 1 failed, 1 failed as warnings".
 
     Examples
     --------
@@ -78,7 +78,7 @@ def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
 
 
 def _difference(evidence: Mapping[str, Any]) -> tuple[Cell, Cell]:
-    """Return the end of the interval of the difference that is compared with the margin."""
+    """Return the bound of the difference that is compared with the margin."""
     if evidence["higher_is_better"]:
         return _with_sign(evidence.get("ci_low"), ">", -evidence["margin"])
     return _with_sign(evidence.get("ci_high"), "<", evidence["margin"])

@@ -1,4 +1,4 @@
-"""Shared helpers of gates: comparisons, wording, and the construction of gates."""
+"""Helpers shared by gates: comparisons, wording, and gate construction."""
 
 import functools
 import operator
@@ -32,7 +32,7 @@ def verdict_gate(
     severity: Severity = "error",
     description: str = "",
 ) -> EvidenceGate:
-    """Return a gate for a function that returns (passed, message, evidence).
+    """Return a gate for a check function that returns (passed, message, evidence).
 
     If a name is missing from the payload, the gate fails with a readable message.
 
@@ -62,7 +62,7 @@ def _check(
 
 
 def non_empty(value: str, name: str) -> str:
-    """Return a string; raise if it is empty or of another type."""
+    """Return the string; raise if it is empty or of another type."""
     if not isinstance(value, str) or not value:
         raise InvalidInputError(f"`{name}` is {value!r}; it must be a non-empty string")
     return value
@@ -77,7 +77,7 @@ def comparison_of(
 
 
 def digits(value: float, limit: float) -> str:
-    """Return the format of a number: three decimals, or more if rounding would cross a limit.
+    """Return a number format with three decimals, or more if rounding would cross the limit.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def compared(
     compare: Callable[[float, float], bool],
     limit: float,
 ) -> Verdict:
-    """Return the verdict of comparing a value with a limit, or why there is no value."""
+    """Return the result of comparing a value with a limit, or the reason why there is no value."""
     evidence: dict[str, Any] = {"value": value, "op": op, "threshold": limit}
     if isinstance(found, Mapping):
         evidence["cell"] = found

@@ -1,4 +1,4 @@
-"""Tables of results by slice and scorer."""
+"""Format results as tables by slice and scorer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 
 @dataclass(frozen=True)
 class Block:
-    """Cells of one scorer on one slice."""
+    """Results of one scorer on one slice."""
 
     n: int
     n_positive: int
@@ -46,7 +46,7 @@ def outcome_blocks(done: Outcome) -> Blocks:
 
 
 def resamples_of(done: Outcome) -> list[int]:
-    """Return the number of resamples behind the interval of each cell."""
+    """Return the number of resamples used for the interval of each cell."""
     cards = [one for card in done.cards.values() for one in (card, *card.slices.values())]
     return [cell.ci.n_resamples for card in cards for cell in card.values() if cell.ci is not None]
 
@@ -138,6 +138,6 @@ def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
 
 
 def short_names(files: Sequence[str]) -> str:
-    """Return the first three file names and the number of the others."""
+    """Return the first three file names, and the number of any others."""
     shown = ", ".join(Path(file).name for file in files[:3])
     return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"

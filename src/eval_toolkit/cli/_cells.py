@@ -1,4 +1,4 @@
-"""Format cells, reasons and costs for the pages of runs."""
+"""Format metric values, reasons and costs for pages about runs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from eval_toolkit.scorecards import MetricResult, Records
 
 
 def estimate(cell: MetricResult, spec: str = "") -> Estimate:
-    """Return the value and interval of a cell; either may be missing."""
+    """Return a cell's value and interval; either may be missing."""
     low, high = (None, None) if cell.ci is None else (cell.ci.ci_low, cell.ci.ci_high)
     return Estimate(cell.value, low, high, spec)
 
@@ -32,9 +32,9 @@ def with_interval(cell: MetricResult) -> Cell:
 def failures_table(
     cells: Mapping[str, MetricResult], title: str, *, zero: str = "as zero"
 ) -> Table:
-    """Return a table of the metrics with failed samples, with a value per failure policy.
+    """Return a table of the metrics affected by failed samples, with a value per failure policy.
 
-    Cells without failures are omitted. ``zero`` is the heading of the column for ``--on-error
+    Cells without failures are omitted. ``zero`` is the header of the column for ``--on-error
     as_zero``.
     """
     rows: Rows = [
@@ -48,12 +48,12 @@ def failures_table(
         if "error_rate" in cell.details or "censored" in cell.details
     ]
     return Table(
-        ["metric", "failed", "left out", zero, "at worst", "at best", "in any case"], rows, title
+        ["metric", "failed", "excluded", zero, "at worst", "at best", "any outcome"], rows, title
     )
 
 
 def _under(details: Mapping[str, Any]) -> list[Cell]:
-    """Return the value under each failure policy."""
+    """Return the metric's value under each failure policy."""
     first, *rest = (Number(details.get(name)) for name in ("exclude", "as_zero", "worst", "best"))
     return [first, *(one or Status("unbounded" if first else "") for one in rest)]
 
@@ -88,7 +88,7 @@ def took(done: Any) -> str:
 def reasons(
     records: Records, columns: Iterable[str] | None = None, *, status: str = "error"
 ) -> list[str]:
-    """Return the most frequent reasons for missing values; each record is counted once."""
+    """Return the most frequent reasons for missing values, counting each record once."""
     told: dict[str, int] = {}
     seen: set[tuple[str, int]] = set()
     for column in records.status if columns is None else columns:

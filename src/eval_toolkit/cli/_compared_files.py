@@ -27,17 +27,17 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Joined:
-    """Rows common to all systems, and how they were paired."""
+    """Rows that all systems have in common, and how they were paired."""
 
     rows: Predictions
     """Rows with their scores, by system name."""
     sources: tuple[str, ...]
-    """File or column of each system."""
+    """Source of each system: a file, or a column of a file."""
     paired_on: str
     only_first_has: tuple[str, ...] = ()
-    """Slice and group columns that are missing in other files."""
+    """Slice and group columns of the first file that other files lack."""
     n_only: tuple[int, ...] = ()
-    """Number of rows of each file that another file lacks."""
+    """Number of rows of each file that are missing from another file."""
     n_dropped: int = 0
 
     @property
@@ -60,7 +60,7 @@ class Joined:
         }
 
     def lead(self) -> list[str]:
-        """Describe the compared rows."""
+        """Return a line that describes the compared rows."""
         of = " and ".join([", ".join(self.sources[:-1]), self.sources[-1]])
         lines = [f"{of}: {len(self.rows)} rows, paired by {self.paired_on}"]
         if any(self.n_only) or self.n_dropped:
@@ -87,7 +87,7 @@ def joined_columns(path: str, wanted: Wanted) -> Joined:
 
 
 def joined_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Joined:
-    """Read two or more files, and join their rows by id or by order."""
+    """Read two or more files and join their rows by id or by row order."""
     paths = files.paths
     if len(wanted.scores) not in (0, 1, len(paths)):
         raise click.UsageError(
@@ -134,7 +134,7 @@ def _read(path: str, wanted: Wanted, at: int, have: Sequence[str]) -> Prediction
 
 
 def _names_of(titles: Sequence[str]) -> list[str]:
-    """Return names for the systems: file stems if they differ, else the ends of the paths."""
+    """Return names for the systems: file stems if these are unique, else the ends of the paths."""
     files = [Path(title) for title in titles]
     stems = [stem_of(file)[0] or file.name for file in files]
     return distinct_names(stems, *ends_of(titles))
@@ -146,8 +146,8 @@ _ORDER = "row order (no common id column)"
 def _common_key(sides: Sequence[Predictions], keys: Sequence[str]) -> str | None:
     """Return the first column that identifies the rows of all files and has common values.
 
-    If no column has common values, return the first one that identifies the rows, for the error
-    message.
+    If no column has common values, return the first column that identifies the rows, for use in the
+    error message.
     """
     if len(keys) < 2 and all(side.id for side in sides):
         return next(iter(keys), None)
@@ -191,7 +191,7 @@ def _with_scores(first: Predictions, sides: Sequence[Predictions]) -> Prediction
 
 
 def _id_remedy(columns: Sequence[Sequence[str]]) -> str:
-    """Return a hint on how to pair the rows by id."""
+    """Return advice on how to pair the rows by id."""
     likely = _like_ids(columns)
     if likely:
         return f"pair by a column: pass --id {shlex.quote(likely[0])}"
@@ -205,7 +205,7 @@ def _by_id(
     policy: str,
     columns: Sequence[Sequence[str]],
 ) -> tuple[Predictions, str, tuple[int, ...], int]:
-    """Return the joined rows, how they were paired, and how many were excluded."""
+    """Return the joined rows, how they were paired, and the number of excluded rows."""
     ids = []
     for side in sides:
         if side.ids is None:
@@ -245,7 +245,7 @@ def _nothing_common(
     key: str,
     columns: Sequence[Sequence[str]],
 ) -> str:
-    """Return a message with ids from each file and the options that would pair the rows."""
+    """Return a message with example ids from each file and options that would pair the rows."""
     first = set(sides[0].rows.columns[key].tolist())
     alone = [at for at, side in enumerate(sides) if first.isdisjoint(side.rows.columns[key])]
     shown = [
@@ -281,7 +281,7 @@ def _in_file(side: Predictions) -> BoolArray:
 
 
 def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
-    """Return the columns common to both files for the paired rows, and the differing rows."""
+    """Return the paired rows' columns that both files contain, and the rows that differ."""
     found: dict[str, BoolArray] = {"label": one.y_true != other.y_true}
     if one.hashes is not None and other.hashes is not None:
         known = (one.hashes != "") & (other.hashes != "")
@@ -295,7 +295,7 @@ def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
 
 
 def _disagree(one: Parts, other: Parts) -> BoolArray:
-    """Return the rows whose values differ; 1 equals 1.0."""
+    """Return the rows whose values differ; 1 and 1.0 are equal."""
     place = {_canonical(name): at for at, name in enumerate(one.names)}
     mine = np.array([place[_canonical(name)] for name in one.names])
     theirs = np.array([place.get(_canonical(name), -1) for name in other.names])

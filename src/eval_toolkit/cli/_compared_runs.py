@@ -20,7 +20,7 @@ _EVERY = "all"
 
 
 def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
-    """Open two or more runs; raise if a path is not a run, or if options for files are given."""
+    """Open two or more runs; raise if a path is not a run or if options for files are given."""
     for path in paths:
         if not is_remote(path) and not local_path(path).exists():
             raise MissingFileError(f"{path}: no such folder")
@@ -41,7 +41,7 @@ def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
 
 
 def distinct_names(*choices: Sequence[str]) -> list[str]:
-    """Return the first candidate without duplicates; if there is none, number the last.
+    """Return the first list of names without duplicates, else the last list with numbers added.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def distinct_names(*choices: Sequence[str]) -> list[str]:
 
 
 def ends_of(paths: Sequence[str]) -> list[list[str]]:
-    """Yield the last component of each path, the last two, and so on up to the whole paths.
+    """Yield the last component of each path, then the last two, and so on up to the full paths.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def compare_folders(
     sampling: Sampling,
     **options: Any,
 ) -> RunComparison:
-    """Compare two runs by the metrics of ``--metric``; other options are as in the library."""
+    """Compare two runs by the metrics given with ``--metric``; see `compare_runs` for the rest."""
     if _EVERY in metrics and len(metrics) > 1:
         raise click.UsageError(
             f"--metric {_EVERY} selects every stored metric; do not combine it with others"
@@ -95,7 +95,7 @@ def compare_folders(
 def pairs_of(
     given: Sequence[str], option: str = "--pair", what: str = "scorer"
 ) -> dict[str, str] | None:
-    """Parse ``--pair`` and similar options: names in A and their names in B."""
+    """Parse ``--pair`` and similar options to a mapping from names in A to names in B."""
     pairs: dict[str, str] = {}
     for text in given:
         a, _, b = text.partition("=")
@@ -111,7 +111,7 @@ def pairs_of(
 
 
 def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> MatchSpec:
-    """Parse ``--pair-slice``, ``--pair-metric`` and ``--match``."""
+    """Return the arguments for ``--pair-slice``, ``--pair-metric`` and ``--match``."""
     return MatchSpec(
         units=units,
         slices=pairs_of(slices, "--pair-slice", "slice") or {},

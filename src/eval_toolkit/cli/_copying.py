@@ -26,11 +26,11 @@ _VALUE = re.compile(r"[^,\s]")
 
 @dataclass(frozen=True)
 class Copy:
-    """A source file and the target files of its rows."""
+    """A source file, and the target files to which its rows are copied."""
 
     source: Path
     n_rows: int
-    """Expected number of rows; a source with a different number is rejected."""
+    """Expected number of rows; a source with any other number is rejected."""
     targets: Mapping[Path, NDArray[Any]]
     """Zero-based row numbers of each target; rows are written in the order of the source."""
 
@@ -43,8 +43,8 @@ def copy_rows(
 ) -> None:
     """Copy rows of files to new files of the same format; text formats byte for byte.
 
-    Rows of Excel files are written as CSV. ``inputs`` are other files that must not be overwritten.
-    If the rows of a source cannot be separated, nothing is written.
+    Rows of Excel files are written as CSV. ``inputs`` are additional files that must not be
+    overwritten. If the rows of a source cannot be separated, nothing is written.
     """
     used = {file.resolve() for file in (*(copy.source for copy in copies), *inputs)}
     for target in (target for copy in copies for target in copy.targets):
@@ -102,7 +102,7 @@ def _copy(copy: Copy, how: FileFormat) -> None:
 
 
 def _opened(path: Path, mode: str, suffix: str) -> IO[str]:
-    """Open a text file so that reading and writing preserve its bytes."""
+    """Open a text file such that its bytes are preserved when read and written."""
     raw: Any = path.open(f"{mode}b")
     if suffix.lower() == ".gz":
         # no file name or timestamp, so that equal rows give equal bytes
@@ -124,7 +124,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def _csv_records(stream: Iterable[str], delimiter: str, quoting: bool) -> Iterator[str]:
-    """Yield the text of each record, i.e. the lines that the csv module reads as one row."""
+    """Yield the raw text of each record, i.e. the lines that the csv module parses as one row."""
     taken: list[str] = []
 
     def lines() -> Iterator[str]:
@@ -204,7 +204,7 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
 
 
 def _metadata(stored: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the metadata that can be written: UTF-8 strings with names unique up to case."""
+    """Return the metadata that can be written: UTF-8 strings with names unique ignoring case."""
     found: dict[str, tuple[str, str]] = {}
     for key, value in stored:
         try:

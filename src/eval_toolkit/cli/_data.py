@@ -1,4 +1,4 @@
-"""Read labelled rows of a file as a slice, for commands that examine data."""
+"""Read the labelled rows of a file as a slice, for commands that inspect data."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ _NO_LABEL = "\0label"
 
 @dataclass(frozen=True)
 class Reading:
-    """Format of the files and roles of their columns."""
+    """File formats and column roles."""
 
     text: tuple[str, ...] = ()
     label: str | None = None
@@ -51,13 +51,13 @@ class Data:
     file: Path
     rows: EvalSlice
     others: tuple[str, ...]
-    """Columns without a role; only if requested."""
+    """Columns without a role; empty unless requested."""
     labels: frozenset[str | None]
-    """The labels as stored in the file; empty without a label column."""
+    """Labels as stored in the file; empty if there is no label column."""
     label_fault: str | None
     """Reason why the labels are not binary, or None if they are."""
     without_text: BoolArray
-    """Rows without text; each has a unique placeholder text."""
+    """Mask of the rows without text, each of which has a unique placeholder text."""
 
     @property
     def labelled(self) -> bool:
@@ -66,7 +66,7 @@ class Data:
 
     @property
     def has_texts(self) -> bool:
-        """Whether the rows have exactly one text column to compare."""
+        """Whether there is exactly one text column to compare."""
         return isinstance(self.rows.feature_col, str)
 
     @property
@@ -75,7 +75,7 @@ class Data:
         return int(self.without_text.sum())
 
     def summary(self) -> str:
-        """Return a summary of the number of rows."""
+        """Return the numbers of rows and of positive rows as text."""
         positive = f", {self.rows.n_positive} positive" if self.labelled else ""
         return f"{self.rows.n} row{'s' * (self.rows.n != 1)}{positive}"
 
@@ -89,8 +89,8 @@ data_options = passing(
             metavar="COLUMN",
             multiple=True,
             help=(
-                f"Text column; by default one of {', '.join(TEXTS)}. If repeated, columns are "
-                f"compared by value."
+                f"Text column; by default one of {', '.join(TEXTS)}. If repeated, rows are "
+                "compared by the values of all these columns."
             ),
         ),
         click.option(
@@ -139,7 +139,7 @@ def origin(part: EvalSlice) -> NDArray[Any]:
 
 
 def with_origin(part: EvalSlice) -> EvalSlice:
-    """Return a split that remembers its row numbers in the file when rows are dropped."""
+    """Return a split with a column of row numbers, which is kept when rows are dropped."""
     return replace(part, df=frames.with_column(part.df, _ORIGIN, np.arange(part.n)))
 
 
@@ -154,26 +154,26 @@ def read_data(
     needs_roles: bool = False,
     salt: str = "",
 ) -> Data:
-    """Read the rows of a file, with column roles.
+    """Read the rows of a file and assign column roles.
 
     Parameters
     ----------
     file : Path
         Path of a table in any supported format.
     reading : Reading
-        Formats and column names; columns that are not given are detected by their usual names.
+        File format and column names; by default, columns are detected by common names.
     also : sequence of str
-        Additional columns, read as strings.
+        Additional columns to read as strings.
     others : bool
-        Whether to also read columns without a role, with their types in the file.
+        Whether to also read columns without a role, keeping their types.
     needs_label, needs_text : bool
-        Whether a file without such a column is rejected. Without labels, or with labels that
-        are not two classes (see `Data.label_fault`), all labels are 0; without a text column, a
-        row's text is its id.
+        Whether to reject a file without such a column. If labels are missing or do not form two
+        classes (see `Data.label_fault`), all labels are 0; if there is no text column, the text of
+        a row is its id.
     needs_roles : bool
-        Whether a row with a missing group or time is rejected, if there is such a column.
+        Whether to reject rows with a missing group or time, if the file has such a column.
     salt : str
-        Distinguishes rows without text of this file from those of other files.
+        Salt for placeholder texts, so that rows without text in different files remain distinct.
     """
     have = tables.column_names(file, reading.file_format)
     label = _label_column(file, have, reading.label, needs_label)
@@ -220,7 +220,7 @@ def read_data(
 def _labels(
     rows: Rows, label: str | None, names: LabelMap | None
 ) -> tuple[NDArray[np.int64], str | None]:
-    """Return the classes; if the labels are invalid, zeros and the reason."""
+    """Return binary labels; if the labels are invalid, zeros and the reason."""
     none = np.zeros(len(rows), dtype=np.int64)
     if label is None:
         return none, None
@@ -234,7 +234,7 @@ def _labels(
 
 
 def _label_column(file: Path, have: Sequence[str], asked: str | None, needed: bool) -> str | None:
-    """Return the label column; without a usual name, the one that `score` would use."""
+    """Return the label column; if none has a common name, the column that `score` would use."""
     try:
         return named_column(file, have, asked, LABELS, "--label")
     except NoUsualColumnError:
@@ -275,10 +275,10 @@ def _without_gaps(
     labels: NDArray[np.int64],
     salt: str,
 ) -> tuple[dict[str, NDArray[Any]], BoolArray]:
-    """Return the columns with missing texts filled in, and the rows that have no text at all.
+    """Return the columns with missing texts filled in, and the rows without any text.
 
-    Rows without text are never duplicates: each gets a unique placeholder, which depends on its
-    label and on the preceding rows without text, but not on its position in the file.
+    Rows without text never count as duplicates: each gets a unique placeholder, which depends on
+    its label and on the preceding rows without text, but not on its position in the file.
     """
     filled, gaps = dict(columns), np.ones(len(labels), dtype=np.bool_)
     for name in texts:
@@ -303,7 +303,7 @@ def _refuse_missing(rows: Rows, column: str, what: str) -> None:
 
 
 def _numbers_among(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return CSV cells with numbers converted, or None if a cell is missing."""
+    """Return CSV cells, converting numbers; None if a cell is missing."""
     if cells.dtype != object:
         return cells
     present = np.flatnonzero(np.not_equal(cells, None))  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Steps of ``eval-toolkit demo``: leakage check, stored runs, comparison, gate and report."""
+"""Steps of ``eval-toolkit demo``: leakage check, runs, comparison, gate and report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ no_errors = true
 
 @dataclass(frozen=True)
 class Study:
-    """Two classifiers, trained on one half of the data and scored on the other half."""
+    """Two classifiers that were trained on one half of the data and scored on the other."""
 
     train: EvalSlice
     test: EvalSlice
@@ -117,15 +117,15 @@ def _record(names: Any, values: FloatArray) -> str:
 
 @dataclass(frozen=True)
 class Tour:
-    """Results of the study: two stored runs, their difference, a gate, and an optional report."""
+    """Results of the demo: two stored runs, their difference, a gate, and an optional report."""
 
     runs: Mapping[str, Run]
     compared: RunComparison
     gate: ClaimReport
     report: Path | None
-    """Path of the report, or None if it was not requested or the extra is not installed."""
+    """Path of the report; None if it was not requested or the extra is not installed."""
     no_report: str = ""
-    """Reason why a requested report is missing, if it is."""
+    """Reason why a requested report could not be written; empty otherwise."""
 
     @property
     def leakage(self) -> Mapping[str, Any]:
@@ -138,7 +138,7 @@ class Tour:
 def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, report: bool) -> Tour:
     """Store both classifiers as runs, compare them, gate one of them and write the report.
 
-    ``out`` is empty, or the folder of an earlier demo.
+    ``out`` must be empty or the output folder of an earlier demo.
     """
     _refuse_foreign(out)
     runs = {name: _stored(done, name, specs, out / name, seed) for name in done.scores}

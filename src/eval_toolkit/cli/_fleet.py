@@ -1,4 +1,4 @@
-"""Options for sharded runs: one shard, or all shards on the workers of a cluster."""
+"""Options for sharded runs: a single shard, or all shards on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPTIONS = (
     click.option("--shards", type=click.IntRange(1), metavar="N",
         help="Number of shards to run with --backend."),
     click.option("--workers", type=click.IntRange(1),
-                 help="Number of shards that run at the same time.  [default: one per core]"),
+                 help="Number of shards that run concurrently.  [default: one per core]"),
     click.option("--gpus", default=0, type=click.IntRange(0),
                  help="Number of GPUs per shard (--backend ray or dask)."),
 )  # fmt: skip
@@ -60,7 +60,7 @@ def _fleet(backend: str | None, shards: int | None, workers: int | None, gpus: i
     if backend is None:
         raise click.UsageError(f"--{needs} needs --backend")
     if shards is None:
-        raise click.UsageError("--backend needs --shards N, such as four per worker")
+        raise click.UsageError("--backend needs --shards N, for example four per worker")
     from eval_toolkit.cli._workers import Fleet  # rarely needed
 
     return Fleet(backend, shards, workers, gpus)

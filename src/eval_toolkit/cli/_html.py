@@ -1,4 +1,4 @@
-"""Render a page as one HTML file in the style of the report; all text is escaped."""
+"""Render a page as a single HTML file in the style of reports, with all text escaped."""
 
 import html
 from collections.abc import Iterator

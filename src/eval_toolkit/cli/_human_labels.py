@@ -24,7 +24,7 @@ _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _ANY = 1e9
-"""Half-width for plans that are only used for their attainable widths; its value is arbitrary."""
+"""Arbitrary half-width for plans of which only the attainable widths are used."""
 _DRAWN = {
     "ppi++": "random sample, with the judge's verdicts",
     "by-verdict": "sampled by verdict (pass --by-verdict)",
@@ -35,7 +35,7 @@ _DRAWN = {
 
 @dataclass(frozen=True)
 class Judged:
-    """Records with a column of verdicts and a column of human labels, and their source."""
+    """Records with columns for verdicts and human labels, and the source of the records."""
 
     records: Records
     judge: str
@@ -124,8 +124,8 @@ def _of_run(
     run = Run.open(source)
     if len(run.subjects) != 1:
         raise InvalidInputError(
-            f"{source}: has {len(run.subjects)} sets of records; a study needs a run with "
-            "exactly one"
+            f"{source}: has records for {len(run.subjects)} pairs of slice and scorer; a study "
+            "needs a run with exactly one"
         )
     records = run.records(*run.subjects[0])
     if judge not in records.numbers:
@@ -166,7 +166,7 @@ class _LabelRows:
     notes: tuple[str, ...]
 
     def spread(self, values: Sequence[float | None]) -> list[float | None]:
-        """Return the label of each record, None if it has no label."""
+        """Return the label of each record; None for records without one."""
         return [None if row is None else values[row] for row in self.at]
 
 
@@ -213,7 +213,9 @@ def _joined(
     return _LabelRows(
         rows,
         at,
-        (f"{left:,} labels are unused: their units are not in the source",) if left else (),
+        (f"{left:,} labels are not used, because their units are not in the source",)
+        if left
+        else (),
     )
 
 
@@ -279,7 +281,7 @@ def _number(rows: Rows, name: str, row: int, text: str | None) -> float | None:
 
 @dataclass(frozen=True)
 class LabelPlans:
-    """Number of labels needed for an interval of a given width, by method."""
+    """Numbers of labels needed for an interval of a given width, by method."""
 
     width: float
     plans: Mapping[str, LabelPlan]
@@ -313,7 +315,7 @@ class LabelPlans:
         )
 
     def notes(self) -> list[str]:
-        """Explain which methods have no plan."""
+        """Return the reasons why methods have no plan."""
         return [f"no plan by {name}: {reason}" for name, reason in self.left_out.items()]
 
 
@@ -328,10 +330,10 @@ def label_plans(
     confidence: float,
     methods: Sequence[LabelRule] = LABEL_RULES,
 ) -> LabelPlans:
-    """Return the feasible plans, and the reasons why others are not feasible.
+    """Return the feasible plans, and the reasons why other methods have none.
 
-    The default width is between the current width and the width with every row labelled, so a
-    plan exists.
+    The default width lies halfway between the current width and the width with every row labelled,
+    so that a plan exists.
     """
     records = judged.records
     given = records.status[judged.judge] == "ok"

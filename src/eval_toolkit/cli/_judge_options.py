@@ -58,7 +58,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Judging:
-    """Judge models, rubrics and number of votes."""
+    """Judge models, rubrics and voting options."""
 
     models: Sequence[str]
     rubrics: Sequence[str]
@@ -67,7 +67,7 @@ class Judging:
     def judges(
         self, choose: Callable[..., ModelChoice], concurrency: int | None
     ) -> list[Judge | Panel]:
-        """Return a judge for each rubric, or a panel if there are several models."""
+        """Return one judge per rubric, or a panel per rubric if there are several models."""
         asked = [
             loaded_judge(choose, model, concurrency, among=self.models)
             for model in dict.fromkeys(self.models)
@@ -103,7 +103,7 @@ def loaded_judge(
     concurrency: int | None,
     among: Sequence[str] = (),
 ) -> Model:
-    """Load the judge models; the concurrency is passed to models that limit their own requests."""
+    """Load the judge models, passing the concurrency to models that limit their own requests."""
     return choose(model, among=among, concurrency=concurrency).load()
 
 

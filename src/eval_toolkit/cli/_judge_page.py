@@ -1,4 +1,4 @@
-"""Page of a pairwise judgement of two runs: win rate and position bias."""
+"""Page for a pairwise judgement of two runs: win rate and position bias."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _ROWS = {
 
 
 def pairs_page(task: BaseTask[Any], done: Outcome, runs: Sequence[Run]) -> Page:
-    """Return the win rate, the agreement of both orders, and the position bias."""
+    """Return a page with the win rate, the agreement between orders, and the position bias."""
     config = done.results["config"]
     sides = [
         f"{side} is {config['runs'][side.lower()]['model']} ({run.path})"
@@ -57,7 +57,7 @@ def _cells(cell: MetricResult) -> list[CellLike]:
 
 
 def _meaning(name: str, cell: MetricResult) -> str:
-    """Describe whether the interval is above or below one half, or contains it."""
+    """Describe whether the interval lies above or below one half, or contains it."""
     if name not in ("win", "first_position") or cell.ci is None:
         return cell.reason or ""
     above, below = {

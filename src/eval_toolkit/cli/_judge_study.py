@@ -35,7 +35,7 @@ _AGREEMENT = {
     "sensitivity": "sensitivity, on human positives",
     "specificity": "specificity, on human negatives",
     "precision": "precision, on the judge's positives",
-    "negative_precision": "correct among the judge's negatives",
+    "negative_precision": "negative predictive value, on the judge's negatives",
     "bias": "bias, judge minus human",
 }
 _MOST_CLASSES = 8
@@ -100,7 +100,7 @@ def study(
 
 @dataclass(frozen=True)
 class _StudyResult:
-    """Results of a judge study, with display options."""
+    """Results of a judge study, with the options needed to display them."""
 
     judged: Judged
     found: JudgeStudy
@@ -168,7 +168,7 @@ class _StudyResult:
 def _against_raw(found: JudgeStudy) -> str:
     raw, chosen = found.corrected.raw, found.corrected
     if chosen.method == "raw":
-        return "so they provide no information about the judge's errors"
+        return "not corrected for the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
     return f"the uncorrected rate {number(raw)} is {where} its interval"
 

@@ -1,4 +1,4 @@
-"""Load splitters, checks, selectors and files by name, for commands that examine data."""
+"""Load splitters, checks, selectors and files by name, for commands that inspect data."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from eval_toolkit.thresholds import ThresholdResult
 def loaded_data(spec: str) -> dict[str, Data]:
     """Return the splits of a loader by name.
 
-    Messages name the loader instead of a file.
+    Error messages refer to the loader instead of a file.
     """
     loader = load_loader(spec)
     name = name_and_options(spec)[0]
@@ -57,7 +57,7 @@ def named_files(given: Sequence[str]) -> dict[str, Path]:
 
 
 class _Named:
-    """Plugin loaded from the command line; errors include the name of the plugin."""
+    """Plugin given on the command line; error messages include its name."""
 
     kind = ""
 

@@ -1,4 +1,4 @@
-"""Safe terminal output: control characters are escaped and closed streams are ignored."""
+"""Terminal output: reword messages, escape control characters and ignore closed streams."""
 
 import errno
 import os
@@ -15,8 +15,8 @@ import click
 _PHRASES = {
     "quoting=False treats": "--no-quoting treats",
     "pass keyed=False": "pass --no-id",
-    "divide them by 100, unless": "pass --scale percent, unless",
-    "positive one, or use 1 - score": "positive one with --positive",
+    "divide them by 100 if": "pass --scale percent if",
+    "pass the other label as positive, or use 1 - score": "pass the other label as --positive",
     "which is not in label_map (": "which is none of the labels (",
     "); add it there": ")",
     "pass a `label_map` from label to 0 or 1": "pass --labels NEGATIVE,POSITIVE, or --positive LABEL",
@@ -28,21 +28,19 @@ _PHRASES = {
     " (answer= in Python)": "",
     " (graders=)": "",
     "choose `graders` that need none": "choose a --grader that needs none",
-    "choose it with `graders`": "choose it with --grader",
     "set `num_fewshot`": "set --fewshot",
     "Pass `strata` (the verdicts, if labels were sampled by verdict) or `weights` "
     "(1 / probability of a label)": "Use --by-verdict if labels were sampled by verdict",
-    "`costs` names": "--cost names",
-    "attempts; ask for at least ": "attempts; pass --attempts ",
-    "rollouts; ask for at least ": "rollouts; pass --rollouts-per-seed ",
+    "attempts; request at least ": "attempts; pass --attempts ",
+    "rollouts; request at least ": "rollouts; pass --rollouts-per-seed ",
     "the command that wrote it did not finish": "the command that wrote it did not finish; eval-toolkit doctor shows what to do",
     "give one of them a different `name`": "give one of them a different name, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
-    "name them with a mapping where": "name them, NAME=RUN, where",
+    "name them with a mapping if": "name them, NAME=RUN, if",
     "name the systems with a mapping": "name the systems, NAME=RUN",
     "`method` is 'bayes', which": "--bayes",
     "use 'bootstrap'": "leave it out",
-    "give it numbers by a mapping or a callable": "TEXT answers open questions only",
+    "pass log-likelihoods as a mapping or a callable": "TEXT answers open questions only",
 }
 _PAIRS = " Pair scorers that have different names with `pairs`"
 # Library arguments whose options have a different name.
@@ -63,9 +61,10 @@ _OTHER_NAMES = {
     "safe": "--safe-column",
     "tokens": "--max-total-tokens",
     "calls": "--max-calls",
+    "costs": "--cost",
 }
 _LABEL_PAIR = re.compile(r"pass label_map=\{('[^',]*'): 0, ('[^',]*'): 1\} with 1 for positive")
-_MORE_ROLLOUTS = re.compile(r"(?<= rollouts); ask for at least \d+")
+_MORE_ROLLOUTS = re.compile(r"(?<= rollouts); request at least \d+")
 _ARGUMENT = re.compile(r"`(\w+)`")
 _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 
@@ -73,7 +72,7 @@ _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 def in_options(message: str, command: click.Command | None = None) -> str:
     """Reword a library message for the command line, by default for the running command.
 
-    Arguments in backticks are replaced by options of the command.
+    Arguments in backticks are replaced by the corresponding options of the command.
 
     Examples
     --------
@@ -139,9 +138,9 @@ _LONGEST = 4_000
 
 
 def shown_safely(message: str, given: Iterable[str]) -> str:
-    """Return a message with secrets removed from URLs; copies of runs are named by their URL.
+    """Return a message without secrets in URLs; local copies of runs are referred to by URL.
 
-    A very long message is cut in the middle.
+    A very long message is truncated in the middle.
     """
     if len(message) > _LONGEST:
         cut = f" … ({len(message):,} characters) … "
@@ -165,7 +164,7 @@ _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
     """Print a string, escaping control characters and characters that the stream cannot encode.
 
-    A ``styled`` string contains terminal styles, and its cells are already escaped.
+    A ``styled`` string contains terminal styles, and its data is already escaped.
     """
     if not styled:
         text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)
@@ -176,7 +175,7 @@ def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) 
 
 @contextmanager
 def reader_may_go(*, err: bool = False) -> Iterator[None]:
-    """Ignore closed output streams, so they do not affect the exit code."""
+    """Ignore closed output streams, so that they do not affect the exit code."""
     try:
         yield
     except OSError as error:
@@ -186,7 +185,7 @@ def reader_may_go(*, err: bool = False) -> Iterator[None]:
 
 
 def _silence(stream: object) -> None:
-    """Redirect a stream to the null device, so flushing at exit does not fail again."""
+    """Redirect a stream to the null device, so that flushing at exit does not fail again."""
     try:
         number = stream.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Run several models on one task, and rank them."""
+"""Run several models on the same task and rank them."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from eval_toolkit.cli._query_options import ONLY_RANKED, QueryOptions
 def run_each(context: click.Context, models: Sequence[str], asked: QueryOptions) -> None:
     """Run the command once per model, then rank the models.
 
-    A model that fails is excluded from the ranking; the command returns its exit code.
+    A model that fails is excluded from the ranking, and its exit code becomes that of the command.
 
     Each model has its own subfolder of ``--out``.
     """

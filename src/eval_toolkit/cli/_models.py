@@ -19,9 +19,9 @@ from eval_toolkit.protocols import Model
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 PRICES = "eval_toolkit.prices"
-"""Key in the click context's ``meta`` for the prices given by the user."""
+"""Key in ``click.Context.meta`` for the prices given by the user."""
 _OPENAI = "eval_toolkit.openai"
-"""Key for whether the command names an OpenAI-compatible model that uses --base-url."""
+"""Key for whether the command uses an OpenAI-compatible model with --base-url."""
 _AT = ("base_url", "api_key_env")
 _HOSTED = re.compile(rf"\b(?:{'|'.join(kind for kind in HTTP_KINDS if kind != 'openai')}):")
 _ADDRESS = re.compile(r"""\bbase_url\s*=\s*\[?\s*["']?([^"'\s,}\]]+)""")
@@ -40,12 +40,11 @@ class ModelChoice:
 
 
 _HTTP = (
-    click.option("--base-url", metavar="URL", multiple=True, callback=lambda _, __, urls: _one_or_all(urls), help="HTTP models: base URL of the server, for openai: models ending in /v1; also used for `openai:NAME` judges. Repeatable for several servers for the same model: each request goes to the least loaded one.  [default: $OPENAI_BASE_URL, else the service itself]"),
+    click.option("--base-url", metavar="URL", multiple=True, callback=lambda _, __, urls: _one_or_all(urls), help="HTTP models: base URL of the server (ending in /v1 for openai: models); also used for `openai:NAME` judges. Repeatable: with several servers for the same model, each request goes to the least loaded one.  [default: $OPENAI_BASE_URL, else the service itself]"),
     click.option(
         "--api-key-env", metavar="NAME", help="HTTP models: environment variable that contains the API key."
     ),
-    click.option("--model-id", metavar="NAME", help="openai: models: name that identifies the model "
-        "instead of its URL, so that runs and caches stay valid on another server."),
+    click.option("--model-id", metavar="NAME", help="openai: models: name that identifies the model instead of its URL, so that runs and caches remain valid if the server changes."),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
                  metavar="S", help="HTTP models: timeout per request, in seconds; when streaming, the maximum wait between tokens."),
     click.option("--max-tries", type=click.IntRange(1), help="HTTP models: maximum number of tries per request."),
@@ -95,7 +94,7 @@ def model_options(command: _Command) -> _Command:
         def choose(
             given: str, among: Sequence[str] = (), *, concurrency: int | None = None
         ) -> ModelChoice:
-            """Return the model; HTTP options apply only to models queried over HTTP."""
+            """Return the model; HTTP options are allowed only for models queried over HTTP."""
             name = full_name(given)
             http = is_http(name)
             apart = not http and any(is_http(full_name(one)) for one in among)
@@ -126,7 +125,7 @@ def model_options(command: _Command) -> _Command:
 
 
 def server_options(command: _Command) -> _Command:
-    """Add the options for the URL, the key and the prices, for commands that only query judges."""
+    """Add the options for URL, key and prices to commands that query only judges."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -142,7 +141,7 @@ def server_options(command: _Command) -> _Command:
 
 
 def _money_options(kwargs: dict[str, Any]) -> tuple[str | None, float | None, int | None]:
-    """Remove and return the prices and the limits on the cost and the tokens."""
+    """Remove and return the prices and the limits on cost and tokens."""
     prices, cost, tokens = map(kwargs.pop, ("prices", "max_cost", "max_tokens_total"))
     return prices, cost, tokens
 
@@ -155,7 +154,7 @@ def _server(
     max_cost: float | None,
     max_tokens_total: int | None,
 ) -> AbstractContextManager[None]:
-    """Return a context in which models without a URL use the user's server."""
+    """Return a context manager within which models without a URL use the user's server."""
     listed = None
     if prices is not None:
         from eval_toolkit.models.prices import Prices, read_prices
@@ -181,7 +180,7 @@ def is_http(name: str) -> bool:
 
 
 def _ignore(message: str) -> None:
-    """Ignore a message, since no request is sent."""
+    """Discard a message, since no request is sent."""
 
 
 def _print_once() -> Callable[[str], None]:

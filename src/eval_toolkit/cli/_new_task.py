@@ -29,10 +29,10 @@ from eval_toolkit.tasks.templates import FieldSpec
 def new(
     questions: str, out: str | None, prompt: str | None, answer: str | None, overwrite: bool
 ) -> None:
-    """Write a task file for QUESTIONS, a table with one question and its reference answer per row.
+    """Write a task file for QUESTIONS, a table with a question and a reference answer per row.
 
-    Columns are guessed from their names; the file is meant to be edited, and comments explain every
-    line.
+    Column roles are guessed from the column names. The task file is meant to be edited; comments
+    explain every line.
     """
     file = Path(questions)
     target = Path(out) if out else file.with_name(f"{file.name.partition('.')[0]}.toml")

@@ -35,7 +35,7 @@ class Sampling:
     """Executor for resampling; not stored, since it does not affect results."""
 
     def summary(self) -> SummarySpec:
-        """Return the options as keyword arguments of the functions that compute intervals."""
+        """Return keyword arguments for the functions that compute intervals."""
         return SummarySpec(
             confidence=self.confidence,
             n_resamples=self.n_resamples,
@@ -45,7 +45,7 @@ class Sampling:
         )
 
     def made(self, of_cells: Iterable[int]) -> str:
-        """Describe how the intervals were computed, given the number of resamples of each cell."""
+        """Describe how the intervals were computed, given each cell's number of resamples."""
         return intervals_made(self.confidence, self.n_resamples, self.seed, of_cells)
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,19 +154,19 @@ def passing(
     options: Sequence[Callable[[Any], Any]] = (),
     taken: Iterable[str] | None = None,
 ) -> Callable[[_Command], _Command]:
-    """Add options to a command, which receives a single object made from their values.
+    """Add options to a command, which receives their values as a single object.
 
     Parameters
     ----------
     name : str
-        Name of the argument.
+        Name of the command's argument.
     made : callable
-        Creates the argument; its parameters are named like the options.
+        Function that creates the object; its parameters are named like the options.
     options : sequence of decorators
-        Options to add; other values in ``taken`` must come from another decorator.
+        Options to add; any other option in ``taken`` must be added by another decorator.
     taken : iterable of str, optional
-        Names of the values; by default the parameters of ``made``. If a command lacks an option,
-        its parameter keeps its default.
+        Names of the options to collect; by default the parameters of ``made``. If a command lacks
+        an option, the parameter keeps its default.
     """
     taken = tuple(inspect.signature(made).parameters if taken is None else taken)
 
@@ -257,7 +257,7 @@ _SAMPLING = (
 
 
 def _directions(lower: Sequence[str], higher: Sequence[str]) -> dict[str, bool]:
-    """Return for each named metric whether higher values are better."""
+    """Return whether higher values are better, by metric."""
     if both := set(lower) & set(higher):
         raise click.UsageError(
             f"{min(both)}: pass either --lower-is-better or --higher-is-better, not both"
@@ -312,7 +312,7 @@ _BACKENDS = (
 
 
 def _sampling(backend: str | None = None, workers: int | None = None, **chosen: Any) -> Sampling:
-    """Return the interval options; the ``--backend`` executor is closed with the command."""
+    """Return the interval options; the ``--backend`` executor is closed when the command ends."""
     if backend is None:
         if workers is not None:
             raise click.UsageError("--workers needs --backend")

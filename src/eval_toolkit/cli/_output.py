@@ -1,4 +1,4 @@
-"""Print a page of tables and notes as text, Markdown, HTML or JSON."""
+"""Output of a page of tables and notes as text, Markdown, HTML or JSON."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Output:
 
     @classmethod
     def of(cls, as_json: bool, as_md: bool, as_html: bool, out: str | None = None) -> "Output":
-        """Parse the options; without a flag, the suffix of the file determines the format."""
+        """Create from the options; without a format option, the suffix of the file is used."""
         flags = (("json", as_json), ("md", as_md), ("html", as_html))
         forms = [form for form, on in flags if on]
         if len(forms) > 1:
@@ -48,11 +48,12 @@ class Output:
         first: Callable[[], object] | None = None,
         summary: bool = False,
     ) -> None:
-        """Print the page, or write it to a file atomically.
+        """Print the page, or write it atomically to a file.
 
-        ``inputs`` are paths that must neither be nor contain ``--out``. ``first`` writes the
-        command's other files; it is called after the output is known to be writable, and before it
-        is replaced. With ``summary``, the page is appended to the job summary in GitHub Actions.
+        ``inputs`` are paths that ``--out`` must not overwrite or be inside of. ``first`` writes the
+        command's other files; it is called once the output file is known to be writable, before it
+        is replaced. With ``summary``, the page is also appended to the job summary in GitHub
+        Actions.
         """
         if self.path is not None:
             refuse_target(self.path, "--out", inputs)
@@ -118,7 +119,7 @@ def _same_file(one: Path, other: Path) -> bool:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces ``path`` on success; failures give one-line errors."""
+    """Yield a temporary file that replaces ``path`` on success; failures raise one-line errors."""
     try:
         with replace_atomic(path) as temporary:
             yield temporary

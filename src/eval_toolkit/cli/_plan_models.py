@@ -52,9 +52,9 @@ _RUN = "run"
 @confidence_option
 @output_options
 def labels(judged: Judged, width: float, methods: Any, confidence: float, output: Output) -> None:
-    """Plan how many human labels to collect, from a judge and the existing labels.
+    """Plan how many human labels to collect, given a judge's verdicts and some labels.
 
-    FILE or RUN are as in `judge study`, with at least 20 labels on a random sample.
+    FILE or RUN is given as for `judge study`, with at least 20 labels on a random sample.
 
     \b
     eval-toolkit plan labels verdicts.csv --judge refusal --human label --width 0.1
@@ -95,7 +95,7 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
 @click.option(
     "--within-sd",
     type=click.FloatRange(0),
-    help="Standard deviation between attempts on the same item (real values).",
+    help="Standard deviation between attempts at the same item (real values).",
 )
 @click.option("--expected", type=Share, help="Expected rate of the first system (0/1 values).")
 @click.option(
@@ -137,8 +137,9 @@ def attempts(
 ) -> None:
     """Plan the number of items and of attempts per item.
 
-    Report how many items additional attempts save, and how many extra items judge errors require.
-    `plan variance` estimates --item-sd and --within-sd from a run with several attempts.
+    Also report how many items can be saved by more attempts, and how many more are needed because
+    of judge errors. `plan variance` estimates --item-sd and --within-sd from a run with several
+    attempts.
 
     \b
     eval-toolkit plan attempts --effect 0.03 --item-sd 0.15 --within-sd 0.35
@@ -203,7 +204,7 @@ def _attempts_page(
     "factors",
     multiple=True,
     metavar="SLICE",
-    help="Additional factor varied on the same items: a slice of the records. Repeatable.",
+    help="Slice of the records to treat as a further factor that varies on the same items. Repeatable.",
 )
 @click.option(
     "--cost",
@@ -222,8 +223,8 @@ def variance(
 ) -> None:
     """Plan whether to add items or attempts.
 
-    Report the sources of variance in a run. Several runs on the same items, with different prompts
-    or seeds, are levels of the factor "run".
+    Report the sources of variance in a run. If several runs on the same items are given, e.g. with
+    different prompts or seeds, they are the levels of a factor "run".
 
     \b
     eval-toolkit plan variance runs/mine --metric exact_match
@@ -246,7 +247,8 @@ def _together(runs: Sequence[str], metric: str) -> Records:
         run = Run.open(path)
         if len(run.subjects) != 1:
             raise InvalidInputError(
-                f"{path}: has {len(run.subjects)} sets of records; pass a run with exactly one"
+                f"{path}: has records for {len(run.subjects)} pairs of slice and scorer; pass a "
+                "run with exactly one"
             )
         parts.append(run.records(*run.subjects[0]))
         if metric not in parts[-1].columns:
@@ -309,7 +311,9 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
         for buy in buys
     ]
     tables = [
-        Table(["source", "variance", "SD", "share"], parts, "sources of the variance of one value"),
+        Table(
+            ["source", "variance", "SD", "share"], parts, "sources of variance of a single value"
+        ),
         Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "additions"),
     ]
     spread = {name: math.sqrt(found.components[name]) for name in ("item", "attempt")}

@@ -34,7 +34,7 @@ def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def clusters(groups: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of grouped rows under their argument names in the library."""
+    """Return the options for grouped rows as keyword arguments for the library."""
     return {"cluster_size": groups["group_size"], "icc": groups["group_correlation"]}
 
 
@@ -50,7 +50,7 @@ power_option = click.option(
     type=Between,
     default=0.8,
     show_default=True,
-    help="Power: probability of success if the assumptions hold.",
+    help="Power: probability that the test succeeds, given the assumptions.",
 )
 width_option = click.option(
     "--width",
@@ -66,7 +66,7 @@ def percent(share: float) -> str:
 
 
 def within(width: float, confidence: float) -> str:
-    """Describe the target interval."""
+    """Return a phrase for the target interval."""
     return f"to a {percent(confidence)} interval of width {width:g}"
 
 
@@ -81,7 +81,7 @@ def assumptions() -> dict[str, Any]:
 
 
 def assumed_table(assumed: Mapping[str, Any]) -> Table:
-    """Return a table of the assumptions at full precision."""
+    """Return a table of the assumptions, without rounding."""
     rows = [
         [
             name.replace("_", " "),

@@ -1,4 +1,4 @@
-"""Shared options and behaviour of commands that query models: storage, progress, resuming."""
+"""Options and behaviour shared by commands that query models: storage, progress, resuming."""
 
 import contextlib
 import errno
@@ -28,7 +28,7 @@ from eval_toolkit.runs.open import JOURNAL
 
 _RUNS = Path("runs")
 ONLY_RANKED = "eval_toolkit.only_ranked"
-"""Key in a command's context: omit the pages of individual runs in single-document formats."""
+"""Context key that omits the pages of individual runs in single-document formats."""
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 reasoning_option = click.option(
     "--reasoning-tags",
@@ -44,10 +44,10 @@ reasoning_option = click.option(
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """Settings of a command that queries a model, except for the requests themselves."""
+    """Settings of a command that queries a model, apart from the requests themselves."""
 
     counted: dict[str, Any]
-    """Treatment of failures, and options of the intervals."""
+    """Handling of failures, and interval options."""
     engine: dict[str, Any]
     """Concurrency and cache, which do not affect results."""
     output: Output
@@ -71,7 +71,7 @@ _OPTIONS = (
                  type=click.FloatRange(0, 1, min_open=True, max_open=True)),
     click.option("--concurrency", type=click.IntRange(1), help="Number of concurrent requests."),
     click.option("--patience", type=click.FloatRange(min=0), metavar="MINUTES",
-                 help="How long to wait for an unavailable server before exiting with code 3.  "
+                 help="Maximum time to wait for an unavailable server before exiting with code 3.  "
                      "[default: 30 if the server has responded before]"),
     click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers."),
     click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
@@ -116,9 +116,9 @@ asking_options = passing(
 
 
 def kept_folder(name: str, settings: Mapping[str, Any]) -> Path:
-    """Return a folder name derived from a request; equal requests have equal names.
+    """Return a folder name derived from the settings; equal settings give equal names.
 
-    ``name`` is a readable prefix, and ``settings`` contains everything that determines the answers.
+    ``name`` is a readable prefix; ``settings`` must contain everything that affects the answers.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
     return _RUNS / f"{plain}-{sha256_text(canonical_json(settings))[:8]}"
@@ -130,7 +130,7 @@ def progress_bar(
 ) -> Iterator[ProgressBar | None]:
     """Yield a progress display on standard error, or None with ``--quiet``.
 
-    ``begins`` returns a line to print at the first update, before any request is sent.
+    ``begins`` returns a line that is printed at the first update, before any request is sent.
     """
     if quiet or sys.stderr is None:
         yield None
@@ -142,7 +142,7 @@ def progress_bar(
 
 @contextlib.contextmanager
 def resumable(folder: Path | None) -> Iterator[None]:
-    """Print where finished answers are stored if the command is interrupted."""
+    """If the command is interrupted, print where finished answers are stored."""
     try:
         with _terminated_like_interrupted():
             yield
@@ -181,7 +181,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 def _disk_failed(error: BaseException | None) -> bool:
-    """Return whether an error means that the disk is full or read-only."""
+    """Return whether an error was caused by a full or read-only disk."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _DISK:
             return True

@@ -1,4 +1,4 @@
-"""Resolution of run and prediction file URLs on the command line."""
+"""Resolve URLs of runs and prediction files given on the command line."""
 
 import contextlib
 import tempfile
@@ -30,20 +30,20 @@ def is_run(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Local files, with the names given by the user."""
+    """Local files, with the paths or URLs given by the user."""
 
     paths: list[str]
     names: Mapping[str, str]
-    """URLs of the local copies."""
+    """URL of each local copy."""
 
     def name(self, path: str | Path) -> str:
-        """Return the display name of a file; for local copies, the URL."""
+        """Return the display name of a file: for local copies, the URL."""
         return self.names.get(str(path), str(path))
 
 
 @contextlib.contextmanager
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
-    """Yield local files for paths and URLs; copies are removed afterwards, and errors show URLs."""
+    """Yield local files for paths and URLs; copies are removed afterwards. Errors show URLs."""
     if list(paths).count(tables.STDIN) > 1:
         raise InvalidInputError("- was given twice; standard input can be read only once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:

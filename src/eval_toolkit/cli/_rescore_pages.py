@@ -20,7 +20,7 @@ def rescored_rows(
     *,
     command: str = "score",
 ) -> tuple[Outcome, Page]:
-    """Recompute the summary of a run from its records; return the results and the page."""
+    """Recompute the results of a run from its records; return the outcome and the page."""
     source = run if isinstance(run, Run) else Run.open(run)
     pooled = command == "score"  # a single table of rows, as if read from a file
     done = rescore(
@@ -51,11 +51,11 @@ def rescored_rows(
 
 
 def rescored_page(done: Outcome) -> Page:
-    """Return the default page, for kinds of runs without their own."""
+    """Return the default page, for kinds of runs without a page of their own."""
     cells = Results.of(done.results)
     return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *_kept(done)])
 
 
 def _kept(done: Outcome) -> list[str]:
-    """Return a note with the folder of the new run, if it was stored."""
+    """Return a note that names the folder of the new run, if it was stored."""
     return [] if done.run is None else [f"run {done.run.path}"]

@@ -1,4 +1,4 @@
-"""Notes below a rollout run's tables, with the reasons for missing values."""
+"""Notes shown below the tables of a rollout run, with reasons for missing values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def about_metrics(done: Outcome, shown: Mapping[str, str]) -> list[str]:
 
 
 def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
-    """Describe the rollouts without a value, and where they are stored."""
+    """Describe rollouts without a value, and where the conversations are stored."""
     notes = [*done.notes, *_about_sameness(done), *_about_safe_seeds(done)]
     of = f"of {done.counts['n_rollouts']:,} rollouts"
     notes += _about_budgets(done)
@@ -66,7 +66,7 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
 
 
 def _about_budgets(done: Outcome) -> list[str]:
-    """Report conversations ended by a budget, including those whose target failed earlier."""
+    """Report conversations that were ended by a budget, even if the target failed earlier."""
     ended: dict[str, int] = {}
     for graph in done.attempts:
         told = {n.reason for n in graph.nodes() if n.status == "skipped" and "budget" in n.reason}
@@ -79,7 +79,7 @@ def _about_budgets(done: Outcome) -> list[str]:
 
 
 def _about_scorers(done: Outcome) -> list[str]:
-    """Explain why rewards, or scorers that do not determine failure, have no values."""
+    """Explain missing values of rewards and of scorers that do not determine failure."""
     notes, decides = [], done.results["config"]["scored_by"]
     others = [name for name in done.results["config"]["scorers"] if name != decides]
     columns = {name: f"{name}_mean" for name in others} | {"reward": "reward"}
@@ -94,7 +94,7 @@ def _about_scorers(done: Outcome) -> list[str]:
 
 
 def _about_sameness(done: Outcome) -> list[str]:
-    """Report seeds whose rollouts are all identical and therefore carry no extra information."""
+    """Report seeds with identical rollouts, which provide no additional information."""
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}
     for graph in done.attempts:
         said = tuple((str(node.probe), str(node.response)) for node in graph.nodes())
@@ -122,7 +122,7 @@ def _siblings(nodes: Sequence[Any]) -> Iterator[list[tuple[str, str]]]:
 
 
 def _about_safe_seeds(done: Outcome) -> list[str]:
-    """Explain that answering a safe prompt is not a successful attack."""
+    """Warn that answers to safe prompts also count as successful attacks."""
     config = done.results["config"]
     decides = config["scored_by"]
     if decides != "refusal" or config["scorers"][decides]["higher_is_worse"]:

@@ -1,4 +1,4 @@
-"""Page of a rollout run: how often, when and how the target failed."""
+"""Page for a rollout run: how often, when and how the target failed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from eval_toolkit.scorecards import MetricResult
 
 _SUCCESS = "attack_success"
 _BY_CATEGORY = (_SUCCESS, "over_refusal", "unsafe_refusal", "refused_first")
-"""Candidate metrics for the table by category; the first two available are shown."""
+"""Candidate metrics for the table of categories; the first two that are available are shown."""
 _CATEGORIES_SHOWN = 40
 _OF_SOME = ("over_refusal", "unsafe_refusal")
 """Metrics defined on a subset of the seeds."""
@@ -27,12 +27,12 @@ _NEITHER_GOOD_NOR_BAD = (
     "empty_replies",
 )
 """Metrics without a good or bad direction."""
-_FAILED = "the target failed in some turn"
-_ON_SOME_BRANCH = "the target failed on some branch"
+_FAILED = "the target failed in at least one turn"
+_ON_SOME_BRANCH = "the target failed on at least one branch"
 _MEANINGS = {
     _SUCCESS: _FAILED,
     "attack_success_any": _ON_SOME_BRANCH,
-    "attack_success_own": "… beyond repeating the tester's words",
+    "attack_success_own": "… other than by repeating the tester's words",
     "unprovoked_success": "… before any probe was flagged",
     "probe_flagged": "at least one probe was flagged",
     "over_refusal": "refuses a safe prompt in the first reply",
@@ -51,7 +51,7 @@ def planned_page(
     prompts: Sequence[SeedPrompt],
     rollouts_per_seed: int,
 ) -> Page:
-    """Return the page of a dry run: the requests it would send."""
+    """Return the page of a dry run: the requests that the run would send."""
     rollouts = len(prompts) * rollouts_per_seed
     most = sampler.n_requests() * rollouts
     rows: Rows = [
@@ -122,7 +122,7 @@ _POLICIES = {
 
 
 def _who(system: Mapping[str, Any]) -> str:
-    """Describe the participants of a rollout run."""
+    """Describe the tester and the target of a rollout run."""
     tester = inner = system["tester"]
     models: list[str] = []
     while isinstance(inner, Mapping):
@@ -143,7 +143,7 @@ def _named(speaker: Mapping[str, Any]) -> str:
 
 
 def _seeds(done: Outcome) -> str:
-    """Describe the seed prompts: their number and the contents of their file."""
+    """Describe the seed prompts: their number, and what their file contains."""
     records = done.records
     n_units, n_groups = (len(set(one.tolist())) for one in (records.unit_id, records.group))
     told = "1 seed" if n_units == 1 else f"{n_units:,} seeds"
@@ -163,7 +163,7 @@ def _what_counts(config: Mapping[str, Any]) -> str:
 
 
 def _shown(done: Outcome) -> dict[str, str]:
-    """Yield the displayed metrics with their descriptions; the others are in the JSON output."""
+    """Return the metrics to display, with descriptions; the JSON output contains all metrics."""
     card, config = done.card, done.results["config"]
     trees, policy = max(config["width"]) > 1, config["policy"]
     found = dict(_MEANINGS)
@@ -227,7 +227,7 @@ def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
 
 
 def _by_turn(done: Outcome) -> list[Table]:
-    """Return the table by turn: survival (no failure so far) and scores."""
+    """Return a table with survival (no failure so far) and scores by turn."""
     if done.more["survival"]["status"] != "ok":
         return []
     config = done.results["config"]
@@ -250,7 +250,7 @@ def _if_any(cell: MetricResult) -> Cell:
 
 
 def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
-    """Yield the number at risk, the failures and the survival for each turn."""
+    """Yield the number at risk, the number of failures and the survival for each turn."""
     config, records = done.results["config"], done.records
     topics = {
         unit: SeedPrompt("-", id=unit, topic=topic)

@@ -1,4 +1,4 @@
-"""Load scorers by name, and reword their messages in terms of options."""
+"""Load scorers by name, and reword their messages for the command line."""
 
 import contextlib
 import math
@@ -15,7 +15,7 @@ from eval_toolkit.rollouts.scorers.base import check_ready
 
 @contextlib.contextmanager
 def about(option: str) -> Iterator[None]:
-    """Reword a message to name options instead of arguments."""
+    """Reword a message to refer to options instead of arguments."""
     try:
         yield
     except InvalidInputError as error:
@@ -28,7 +28,7 @@ def about(option: str) -> Iterator[None]:
 def load_scorers(specs: Sequence[str]) -> list[Any]:
     """Load the scorers and validate their thresholds against their ranges.
 
-    Names are unique. Missing weights or extras raise here, before any model is queried.
+    Raise if names are not unique, or if weights or extras are missing, before any model is queried.
     """
     made: list[Any] = []
     for spec in specs:

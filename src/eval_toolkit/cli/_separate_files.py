@@ -1,4 +1,4 @@
-"""Check several unrelated files separately, e.g. the files of a commit."""
+"""Check unrelated files separately, e.g. all files in a commit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,8 +26,8 @@ def check_each(
 ) -> None:
     """Print the findings of each file separately.
 
-    A file without a usual text column is skipped; a file that cannot be read is listed. Exit with 2
-    if a file cannot be read, else with 1 if any file has an error.
+    Files without a recognised text column are skipped. Exit with code 2 if any file cannot be read,
+    else with code 1 if any file has an error.
     """
     pages, lines, failed, unread = {}, [], False, False
     found: dict[Path, None] = {}

@@ -1,4 +1,4 @@
-"""Options that stop a run early: at a target width, or once a comparison is decided."""
+"""Options that stop a run early: at a target interval width, or once a comparison is decided."""
 
 from typing import TypeAlias
 
@@ -16,12 +16,12 @@ _OPTIONS = (
     click.option("--until-decided", is_flag=True,
                  help="Stop when this run is significantly better or worse than --against."),
     click.option("--against", type=click.Path(exists=True, file_okay=False), metavar="RUN",
-                 help="Run with which --until-decided compares, item by item."),
+                 help="Run to compare with, item by item, for --until-decided."),
     click.option("--until-metric", metavar="NAME",
                  help="Metric used by --until-width and --until-decided."),
     click.option("--until-scope", type=click.Choice(["population", "benchmark"]),
                  default="population", show_default=True,
-                 help="Scope of the intervals: a population of items, or only these items."),
+                 help="What the intervals refer to: the population of items, or only these items."),
     click.option("--margin", type=click.FloatRange(0), metavar="D",
                  help="Difference D that --until-decided treats as negligible."),
 )  # fmt: skip

@@ -20,7 +20,7 @@ def next_line(*words: str | Path) -> str:
 
 
 def _program() -> str:
-    """Return the command that started this program, by name if the shell resolves the name."""
+    """Return the command that started this program, by name if it is on the PATH."""
     started = Path(sys.argv[0] if sys.argv else "")
     as_module = started.name == "__main__.py" and started.parent.name == "eval_toolkit"
     if started.name != _NAME and not as_module:  # called by another program

@@ -76,7 +76,7 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     "run",
     type=click.Path(exists=True, file_okay=False),
     metavar="RUN",
-    help="Run to re-evaluate without the contaminated items.",
+    help="Run to re-evaluate without the flagged items.",
 )
 @click.option("--strict", is_flag=True, help="Also exit with code 1 if there are warnings.")
 @output_options
@@ -159,7 +159,7 @@ def _in_corpus(
 
 
 def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
-    """Return the effect of the flagged items on every metric that is a column mean."""
+    """Return the effect of the flagged items on each metric that is the mean of a column."""
     from eval_toolkit.runs import Run
 
     run = Run.open(path)
@@ -173,7 +173,7 @@ def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
 
 @dataclass(frozen=True)
 class _Finding:
-    """Row of the report."""
+    """Result of one check."""
 
     name: str
     severity: str
@@ -183,7 +183,7 @@ class _Finding:
 
     @property
     def row(self) -> list[CellLike]:
-        """Return the table row; a check without any items does not count as passed."""
+        """Return a table row; a check that covered no items does not count as passed."""
         state = self.severity if self.n else "ok" if self.of else "skipped"
         return [self.name, Status(state), self.n, self.of, self.words]
 
@@ -225,7 +225,7 @@ class _CheckResult:
         return sum(line.n for line in self.findings() if line.severity == severity)
 
     def page(self, effects: Sequence["ContaminationEffect"]) -> Page:
-        """Return the page: the findings, their items, and their effect on a run."""
+        """Return the page: the findings, the flagged items, and their effect on a run."""
         rows: Rows = [line.row for line in self.findings()]
         tables = [Table(["check", "severity", "items", "of", "found"], rows)]
         tables += [table for table in (self._overlaps(), self._pairs()) if table.rows]
@@ -245,7 +245,7 @@ class _CheckResult:
         if self.shots is not None:
             looked.append(f"{self.shots.n_examples:,} examples")
         n = len(self.corpus.items) if self.corpus is not None else self._n_items()
-        return [f"task {self.task.NAME}: {n:,} items, looked for in {' and '.join(looked)}"]
+        return [f"task {self.task.NAME}: {n:,} items, searched for in {' and '.join(looked)}"]
 
     def _n_items(self) -> int:
         return 0 if self.shots is None else self.shots.n_items

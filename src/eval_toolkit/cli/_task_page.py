@@ -1,4 +1,4 @@
-"""Page for a task run: overall results, results by subject, and the possible effect of errors."""
+"""Page for a task run: results overall and by subject, and the possible effect of errors."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +24,7 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate
 
 _SHOWN_BY_SUBJECT = 3
-"""Number of metrics in the table of subjects; the others are in --json."""
+"""Maximum number of metrics in the table of subjects; --json contains all."""
 
 
 def estimate_page(
@@ -90,7 +90,7 @@ def answers_page(done: Outcome) -> Page:
 
 
 def task_page(done: Outcome, *, asks: bool = True) -> Page:
-    """Return the page of a run; ``asks`` is True if repeating it queries the model."""
+    """Return the page of a run; ``asks`` is whether repeating the run queries the model."""
     if PRICES in click.get_current_context().meta:
         done = priced(done)
     config = done.results["config"]
@@ -110,7 +110,7 @@ def task_page(done: Outcome, *, asks: bool = True) -> Page:
 
 
 def priced(done: Outcome) -> Outcome:
-    """Return the outcome with its cost at the prices of --prices, if none was recorded."""
+    """Return the outcome; if no cost was recorded, with the cost computed from --prices."""
     listed = click.get_current_context().meta.get(PRICES)
     prices = listed and listed.of(done.results["config"]["model"]["name"])
     if prices is None or done.usage["cost"] is not None:
@@ -123,7 +123,7 @@ def priced(done: Outcome) -> Outcome:
 
 
 def _stopped(told: Mapping[str, Any], scope: str) -> str:
-    """Explain why the run stopped early, what was saved, and what its intervals cover."""
+    """Explain why the run stopped early, how many samples were saved, and what intervals mean."""
     used, total, beyond = told["n_used"], told["n_total"], told["n_beyond"]
     of = "" if scope == "population" else ", for the score on exactly these items,"
     held = f"the intervals{of} are valid at every look"

@@ -1,4 +1,4 @@
-"""Options that select a task, its items and its few-shot examples."""
+"""Options that select a task, items and few-shot examples."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -39,11 +39,9 @@ _OPTIONS = {
                              "42]"
                          )),
     "allow_code": click.option("--allow-code", is_flag=True, default=None,
-                               help="Allow Python code referenced by a task file: "
-                                   "modules, !function."),
+                               help="Allow a task file to run Python code (modules, !function)."),
     "lm_eval_shots": click.option("--lm-eval-shots", is_flag=True, default=None,
-                                  help="Draw few-shot examples for an lm-eval file in the "
-                                  "same way as lm-eval."),
+                                  help="For lm-eval files: draw the few-shot examples exactly as lm-eval does."),
 }  # fmt: skip
 _OF_ITEMS = ("limit", "order")
 _OF_FILES = {
@@ -60,19 +58,19 @@ task_options = passing("options", _task, (*_OPTIONS.values(),), _OPTIONS)
 """Add the options for a task and its items; the command receives them as ``options``."""
 _WHOLE = {name: option for name, option in _OPTIONS.items() if name not in (*_OF_ITEMS, "by")}
 whole_task_options = passing("options", _task, (*_WHOLE.values(),), _WHOLE)
-"""Add the options for a task with fixed items: all of them, or those of a run."""
+"""Add the options for a task whose items are fixed, e.g. by a stored run."""
 
 
 def sandbox_option(command: _Command) -> _Command:
-    """Add the option that permits a weaker sandbox; config files cannot set it."""
+    """Add the option that permits a weaker sandbox, which config files cannot set."""
     option = click.option(
         "--allow-weaker-sandbox",
         is_flag=True,
         expose_value=False,
         callback=_allow_weaker_sandbox,
         help=(
-            "Run model-generated programs with weaker isolation if no sandbox is available "
-            "(see `doctor`)."
+            "Run model-generated programs even if no full sandbox is available, with weaker "
+            "isolation (see `doctor`)."
         ),
     )
     return option(command)

@@ -7,7 +7,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import ThresholdSelector
 
 TARGETS = ("recall", "precision", "fpr", "safe-fpr")
-"""Names of parametrised metrics, which always refer to built-in metrics."""
+"""Names with a target value, which always refer to built-in selectors."""
 SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))
 
 
@@ -40,7 +40,7 @@ def _target(name: str, value: float) -> ThresholdSelector:
 
 
 def _offered_selector(asked: str) -> ThresholdSelector:
-    """Return the selector of an installed package, or a built-in one by its full name."""
+    """Return a selector of an installed package, or a built-in selector by its full name."""
     from eval_toolkit.cli._loading import NamedSelector
     from eval_toolkit.harness.loading import SELECTORS
     from eval_toolkit.plugins import known_name, name_and_options

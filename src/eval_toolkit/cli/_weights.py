@@ -1,4 +1,4 @@
-"""Model weights downloaded by ``eval-toolkit models fetch``: purpose, status and path."""
+"""Model weights that ``eval-toolkit models fetch`` downloads: purpose, status and path."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ def fetch_weights(which: str, *, force: bool) -> Path:
 
 
 def weights_there() -> dict[str, dict[str, Any]]:
-    """Return, for each of `WEIGHTS`, whether it exists and its path or download command."""
+    """Return for each entry of `WEIGHTS` whether it exists, and its path or download command."""
     found: dict[str, dict[str, Any]] = {}
     for which, what in WEIGHTS.items():
         try:

@@ -1,4 +1,4 @@
-"""Cluster workers that run the shards of a task."""
+"""Run the shards of a task on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Workers that run the shards of a task."""
+    """Executor and number of shards for a task run."""
 
     backend: str
     shards: int
@@ -64,7 +64,7 @@ class Fleet:
 
 @dataclass(frozen=True)
 class _Worker:
-    """Run one shard on a worker, with the user's server and its own model."""
+    """Callable that runs one shard on a worker, loading the model there."""
 
     choice: ModelChoice
     at: Mapping[str, Any]

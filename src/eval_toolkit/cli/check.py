@@ -55,7 +55,7 @@ _SHOWN_ROWS = 5
 
 @dataclass(frozen=True)
 class Division:
-    """Options that define the splits and the training split."""
+    """Options that define the splits and select the training split."""
 
     loader: str | None = None
     split_col: str | None = None
@@ -65,11 +65,11 @@ class Division:
 
 @dataclass(frozen=True)
 class Splits:
-    """Input of the check: the splits, their files, and the training split."""
+    """Input of the check: splits, their files, and the name of the training split."""
 
     parts: dict[str, EvalSlice]
     data: dict[str, Data]
-    """Data by target file name; a file may contain several splits."""
+    """Data by name of the output file; a file may contain several splits."""
     train: str
     reading: Reading
 
@@ -123,7 +123,7 @@ class Splits:
     type=click.IntRange(1),
     help="Word n-gram length.",
 )
-@click.option("--target", is_flag=True, help="Look for other columns that predict the label.")
+@click.option("--target", is_flag=True, help="Also look for columns that predict the label.")
 @click.option("--strict", is_flag=True, help="Also exit with code 1 if there are warnings.")
 @click.option("--each", is_flag=True, help="Check each file separately; the files are not splits.")
 @click.option(
@@ -131,8 +131,8 @@ class Splits:
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help=(
-        "Folder for copies of the inputs without leaking rows; exit code 1 then means "
-        "that dropping rows cannot remove the leakage."
+        "Folder to which copies of the inputs without the leaking rows are written; exit code 1 "
+        "then means that dropping rows cannot remove the leakage."
     ),
 )
 @output_options
@@ -254,7 +254,7 @@ def _read(
 
 
 def _refuse_two_labels_of_unknown_sense(data: Iterable[Data], target: bool) -> None:
-    """Raise for binary labels without a known positive class; multiclass labels are ignored."""
+    """Raise if the positive class of binary labels is unknown; ignore multiclass labels."""
     odd = [found for found in data if found.label_fault]
     labels = frozenset().union(*(found.labels for found in odd))
     if odd and (target or len(labels) <= 2 or None in labels):
@@ -317,7 +317,7 @@ def _target_check(splits: Splits) -> LeakageCheck:
 
 
 def _targets(splits: Splits, folder: Path) -> dict[str, Path]:
-    """Return the target file of the kept rows, by input file."""
+    """Return the output file for the kept rows of each input file."""
     targets = {name: folder / (name + stem_of(data.file)[1]) for name, data in splits.data.items()}
     for name, target in targets.items():
         if target.parent != folder or name.startswith("."):
@@ -402,7 +402,7 @@ def _page(
 
 
 def _answers(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return sentences about the copied rows in each later split, or in the only one."""
+    """Return sentences on the copied rows in each split after the first, or in the only split."""
     copies = [found for found in report.findings if "across" in found.evidence]
     near = any(found.check_name == "NearDuplicateCheck" for found in copies)
     are, one = ("copies or near-copies", "a copy or near-copy") if near else ("copies", "a copy")
@@ -439,7 +439,7 @@ def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
 
 
 def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
-    """Return the first rows of a finding, as one-based row numbers in their files."""
+    """Return the first rows of a finding as one-based row numbers in their files."""
     shown = []
     for split, rows in (found.drop_indices or {}).items():
         numbers = (origin(parts[split])[rows[:_SHOWN_ROWS]] + 1).tolist()
@@ -450,7 +450,7 @@ def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
 
 
 def _notes(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return notes on checks that were skipped and rows that were not counted."""
+    """Return notes on skipped checks and on rows that were not counted."""
     notes = []
     named = report.merged_drop_indices()
     if named:
@@ -478,7 +478,9 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
     elif not splits.labelled:
         notes.append("not checked: labels, because not every file has a label column (--label)")
     if not splits.texts:
-        notes.append("not checked: near-duplicates, because rows are compared by the named columns")
+        notes.append(
+            "not checked: near-duplicates, because rows are compared by the values of the named columns"
+        )
     if len(splits.parts) < 2:
         notes += [
             f"not checked: --{role} compares splits, but there is only one"

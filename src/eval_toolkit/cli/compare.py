@@ -61,7 +61,7 @@ class Pairing:
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Metric to compare: roc_auc, recall@fpr=0.01, f1@0.5, …; for runs also all (every "
+    help="Metric to compare: roc_auc, recall@fpr=0.01, f1@0.5, … For runs, also `all` (every "
     "stored metric), or a metric on one slice: exact_match @ subject=Africa. Repeatable.",
 )
 @click.option(
@@ -69,12 +69,12 @@ class Pairing:
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="How to handle rows that share an id but differ in label, content hash, slice or group.",
+    help="How to handle rows with the same id but a different label, content hash, slice or group.",
 )
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Compare runs even if a scorer, task, metric or rollout setting has changed.",
+    help="Compare runs even if a scorer, task, metric or rollout setting differs.",
 )
 @click.option(
     "--pair",
@@ -131,9 +131,9 @@ def compare(
     paired by --id (by default a common column such as id or message_id, else row order), one file
     with several score columns (--score a --score b), or run folders, for which --by names slices of
     the records, such as subject. The other systems are compared with the first, A. Runs imported
-    from different tools' logs are paired by item content. The p-values over systems, metrics and
-    slices are adjusted with Holm's method. Rollout runs are compared by their main metrics and by
-    the number of failed conversations at each turn.
+    from different tools' logs are paired by item content. P-values are adjusted for the number of
+    systems, metrics and slices with Holm's method. Rollout runs are compared by their main metrics
+    and by the number of failed conversations at each turn.
     """
     if any(map(is_run, sides)):
         _compare_runs(sides, metrics, pairing, higher_is_better, wanted, sampling, output)
@@ -173,7 +173,7 @@ def _pairs(names: Sequence[str], *, every: bool) -> list[tuple[str, str]]:
 def _page(
     results: Mapping[tuple[str, str], RunComparison], lead: Sequence[str], sampling: Sampling
 ) -> Page:
-    """Return the page of one comparison, or one table of several."""
+    """Return a page for one comparison, or a single table for several."""
     drawn = sampling.made(cell.n_resamples for one in results.values() for cell in one.cells)
     if len(results) > 1:
         return _with_resamples(several_page(results, lead, drawn), sampling)
@@ -190,7 +190,7 @@ def _compare_runs(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Compare run folders: two on the page of their kind, more in one table."""
+    """Compare run folders: two runs on the page for their kind, more than two in one table."""
     runs = dict(zip(distinct_names(*ends_of(sides)), opened_runs(sides, wanted), strict=True))
     results = {
         (a, b): compare_folders(
@@ -227,7 +227,7 @@ def _with_resamples(page: Page, sampling: Sampling) -> Page:
 
 
 def refuse_nothing(cells: Sequence[RunDifference]) -> None:
-    """Raise if no metric could be compared, which makes the exit code nonzero."""
+    """Raise if no metric could be compared, so that the exit code is nonzero."""
     if not any(cell.status == "ok" for cell in cells):
         why = f": {cells[0].metric}: {cells[0].reason}" if cells else ""
         raise InvalidInputError(f"nothing could be compared{why}")
@@ -236,7 +236,7 @@ def refuse_nothing(cells: Sequence[RunDifference]) -> None:
 def _compared(
     joined: Joined, a: str, b: str, specs: Sequence[MetricSpec], sampling: Sampling
 ) -> RunComparison:
-    """Compare all rows, then the slices, which form a separate family for Holm's method."""
+    """Compare all rows, then slices, which are a separate family for Holm's method."""
     rows, names = joined.rows, joined.names
     slices = rows.slices()
     parts = [

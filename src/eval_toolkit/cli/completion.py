@@ -1,4 +1,4 @@
-"""``eval-toolkit completion``: print completion scripts for shells."""
+"""``eval-toolkit completion``: print shell completion scripts."""
 
 import click
 

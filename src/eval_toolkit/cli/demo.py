@@ -52,8 +52,8 @@ SPECS = (
 def demo(seed: int, out: Path | None, output: Output) -> None:
     """Train two classifiers on scikit-learn data and compare them.
 
-    Training rows that leaked into the test set are found and dropped; both classifiers are
-    stored as runs and compared without running a model again, and one is checked against claims.
+    The demo finds and drops training rows that leaked into the test set, stores both classifiers as
+    runs, compares the runs without running a model again, and checks one of them against claims.
     """
     started = time.perf_counter()
     done = study(seed)
@@ -107,14 +107,14 @@ def _notes(delong_p: float | None, made: Tour, out: Path | None) -> list[str]:
         f"DeLong's test of the ROC-AUC difference, without resampling: p = {p_value(delong_p)}"
     ]
     if out is None:
-        return [*notes, "--out FOLDER keeps the runs and writes a report.html"]
+        return [*notes, "pass --out FOLDER to keep the runs and write a report.html"]
     notes.append(f"runs: {', '.join(str(out / name) for name in made.runs)}")
     report = f"no report: {made.no_report}" if made.report is None else f"report: {made.report}"
     return [*notes, report, next_line("view", out)]
 
 
 def _stored_cells(made: Tour, name: str) -> dict[str, Any]:
-    """Return the stored cells of a block, without its other entries."""
+    """Return the cells stored in a block, without its other entries."""
     block = made.runs[name].cells.block("test", "model")
     return {spec.name: block[spec.name] for spec in SPECS}
 

@@ -64,7 +64,7 @@ _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 def doctor(paths: Sequence[str], output: Output) -> None:
     """Report the state of the installation or of runs.
 
-    PATHS are runs, folders of runs or URLs of runs. Exit with code 1 if a run is incomplete or
+    PATHS are runs, folders of runs, or URLs of runs. Exit with code 1 if a run is incomplete or
     altered. A broken plugin is listed but does not change the exit code (`eval-toolkit plugins`
     then exits with code 1).
     """
@@ -85,7 +85,7 @@ def doctor(paths: Sequence[str], output: Output) -> None:
 
 
 def _runs(paths: Sequence[Path]) -> list[Path]:
-    """Return the distinct runs given by paths or found below them."""
+    """Return the distinct runs at or below the given paths."""
     found: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
@@ -107,7 +107,7 @@ def _examined(run: Path) -> dict[str, Any]:
     locked = (run / LOCK).exists()
     leftovers = [] if holder else sorted(path.name for path in _matching(run))
     journal = run / JOURNAL
-    again = "write it again with overwrite, or delete the folder"
+    again = "write the run again with overwrite, or delete the folder"
     if journal.is_file():
         n = max(0, sum(piece.count(b"\n") for piece in pieces_of(journal)) - 1)
         again = f"run the same command again to resume after the {n} requests in {JOURNAL}"
@@ -133,7 +133,7 @@ def _examined(run: Path) -> dict[str, Any]:
 
 
 def _examined_there(address: str) -> dict[str, Any]:
-    """Return the state of a run at a URL, i.e. whether it can be downloaded completely."""
+    """Return the state of a run at a URL: whether all of it can be downloaded."""
     shown, why = address_of(address), ""
     try:
         Run.open(address)
@@ -164,7 +164,7 @@ def _matching(folder: Path) -> Iterator[Path]:
 
 
 def _strays(paths: Sequence[Path], runs: Sequence[Path]) -> Iterator[Path]:
-    """Yield temporary files next to runs; files inside a run are listed with the run."""
+    """Yield temporary files next to runs; those inside a run are listed with the run."""
     folders = {path for path in paths if path.is_dir()} | {run.parent for run in runs}
     for folder in sorted(folders - set(runs)):
         yield from sorted(_matching(folder))

@@ -33,7 +33,7 @@ _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
 
 @dataclass(frozen=True)
 class Checking:
-    """Options of leakage checks."""
+    """Options for leakage checks."""
 
     checks: Sequence[str]
     on_leakage: str
@@ -41,7 +41,7 @@ class Checking:
 
 @dataclass(frozen=True)
 class Folding:
-    """Options that select the scored rows and the rows for choosing a threshold."""
+    """Options that select the rows to score and the rows used to select a threshold."""
 
     splitter: str | None
     shown: Sequence[str]
@@ -51,7 +51,7 @@ class Folding:
 
 @dataclass(frozen=True)
 class Saving:
-    """Options for storing a run."""
+    """Options for storing the results as a run."""
 
     save: Path | None
     overwrite: bool
@@ -281,7 +281,7 @@ def _place(slice_name: str, part: str) -> str:
 
 
 def _tested(result: RunResult) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Yield the blocks of scorers on whole slices, and on folds if there are any."""
+    """Yield the blocks of each scorer on whole slices, and on folds if there are any."""
     shown = {*result.cells.folds} or {WHOLE}
     for slice_name, part, scorer, block in result.cells.blocks():
         if part in shown:
@@ -333,7 +333,7 @@ _Row = tuple[tuple[str, str], int | None, dict[str, Cell]]
 
 
 def _rows(result: RunResult) -> list[_Row]:
-    """Return one row per slice and scorer; with folds, the means over them."""
+    """Return one row per slice and scorer; with folds, the means over folds."""
     cells, n_folds = result.cells, len(result.cells.folds)
     rows: dict[tuple[str, str], dict[str, Cell]] = {}
     for found in cells:

@@ -58,9 +58,9 @@ def export(
 ) -> None:
     """Write runs in another tool's format, or as a table.
 
-    RUN is the folder of a finished run of any kind. Several runs are combined in one table; in the
-    formats of other tools, each run has its own folder. A missing value is exported as missing,
-    with the reason, never as 0.
+    RUN is the folder of a finished run of any kind. Tables combine several runs; in other tools'
+    formats, each run has its own folder. Missing values are exported as missing with the reason,
+    never as 0.
 
     \b
     eval-toolkit export runs/today --to markdown

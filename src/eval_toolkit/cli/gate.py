@@ -35,7 +35,7 @@ Bound: TypeAlias = tuple[str, float]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Claims given as options: cells with their bounds."""
+    """Claims given as options: cells with bounds."""
 
     at_least: Sequence[Bound]
     at_most: Sequence[Bound]
@@ -94,7 +94,7 @@ class Bounds:
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="Require the drop of the cell from --baseline to be less than NUMBER. Repeatable.",
+    help="Require the cell's drop from --baseline to be less than NUMBER. Repeatable.",
 )
 @click.option(
     "--baseline",
@@ -110,7 +110,7 @@ class Bounds:
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Compare even if the baseline used another version of a scorer, task or metric.",
+    help="Compare even if the baseline used a different version of a scorer, task or metric.",
 )
 @direction_options
 @output_options
@@ -191,7 +191,7 @@ def gate(
 
 
 def _pair(option: str, text: str) -> Bound:
-    """Return a cell and its bound, as in ``toxicity=0.1``; the cell itself may contain ``=``."""
+    """Parse a cell and its bound, as in ``toxicity=0.1``; the cell itself may contain ``=``."""
     cell, equals, number = text.rpartition("=")
     try:
         bound = float(number)

@@ -103,7 +103,7 @@ class _Option:
     @property
     def value_shown(self) -> str:
         """Default value, or "required"."""
-        return "must be given" if self.value is MISSING else repr(self.value)
+        return "required" if self.value is MISSING else repr(self.value)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _MOST_ROWS = 60
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the runs, one per task and model; without it, only a summary is printed.",
+    help="Folder for the runs, one per task and model; if omitted, only a summary is printed.",
 )
 @click.option("--task", metavar="NAME", help="Name of the task.")
 @click.option("--model", metavar="NAME", help="Name of the model.")
@@ -37,10 +37,10 @@ _MOST_ROWS = 60
     multiple=True,
     help="Rename a metric, e.g. to compare runs of two tools. Repeatable.",
 )
-@click.option("--input-field", metavar="F", help="Item field that contains the input.")
-@click.option("--target-field", metavar="F", help="Item field that contains the target.")
+@click.option("--input-field", metavar="F", help="Field of each item that contains the input.")
+@click.option("--target-field", metavar="F", help="Field of each item that contains the target.")
 @click.option(
-    "--group", metavar="F", help="Group field; items with equal values are not independent."
+    "--group", metavar="F", help="Group field; items with the same value are not independent."
 )
 @click.option(
     "--by", metavar="F", multiple=True, help=("Field to slice the results by. Repeatable.")
@@ -131,7 +131,7 @@ def _counted(n: int, what: str) -> str:
 
 
 def _rows(one: Imported) -> Iterator[list[CellLike]]:
-    """Yield one row per cell or number reported in the log."""
+    """Yield one row per cell or reported number of a log."""
     cells = dict(one.cells)
     checked = dict(zip(cell_names(one.log.stated), one.checked, strict=True))
     for name in dict.fromkeys([*cells, *checked]):
@@ -143,7 +143,7 @@ def _rows(one: Imported) -> Iterator[list[CellLike]]:
 
 
 def _verdict(cell: MetricResult | None, found: Checked | None) -> str:
-    """Return the result of the check, or why a number has no interval."""
+    """Return the result of the check, or the reason why a number has no interval."""
     said = [] if found is None else [found.verdict]
     if cell is not None and cell.ci is None and not cell.details.get("stated") and cell.reason:
         said.append(cell.reason)
@@ -164,7 +164,7 @@ def _noted(found: Sequence[Imported]) -> Iterator[str]:
 
 
 def _directions(found: Sequence[Imported]) -> list[str]:
-    """Return the metrics for which lower is better, and those with an unknown direction."""
+    """Return notes on metrics for which lower is better or whose direction is unknown."""
     lower: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for one in found:

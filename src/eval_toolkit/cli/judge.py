@@ -1,4 +1,4 @@
-"""``eval-toolkit judge``: judge stored answers with models, and measure their agreement."""
+"""``eval-toolkit judge``: judge stored answers, and measure the agreement of judges."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,14 +43,14 @@ _task = click.option(
     "--task",
     required=True,
     metavar="TASK",
-    help="Task used by the run, with the same options (--data, --fewshot …).",
+    help="Task of the run; pass the same options as for the run (--data, --fewshot …).",
 )
 _perturb = click.option(
     "--perturb",
     "perturbations",
     multiple=True,
     metavar="KIND[=P]",
-    help="Perturbation used by the run.",
+    help="Perturbation used in the run.",
 )
 
 
@@ -117,7 +117,7 @@ def run(
 
 @dataclass(frozen=True)
 class PairJudging:
-    """Options of a judge that compares pairs."""
+    """Options for a judge that compares pairs of answers."""
 
     model: str
     criteria: str | None
@@ -156,14 +156,14 @@ class PairJudging:
 @click.option(
     "--one-order",
     is_flag=True,
-    help="Query each pair only once, in random order, which halves the cost but adds noise.",
+    help="Query each pair only once, in random order; this halves the cost but adds noise.",
 )
 @click.option(
     "--disagreeing",
     type=click.Choice(["tie", "error"]),
     default="tie",
     show_default=True,
-    help="Verdict if the two orders have different winners.",
+    help="Verdict if the winner depends on the order.",
 )
 @temperature_option
 @max_tokens_option
@@ -172,7 +172,7 @@ class PairJudging:
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="How to handle items that share an id but differ in content.",
+    help="How to handle items with the same id but different content.",
 )
 @whole_task_options
 @_perturb

@@ -65,12 +65,12 @@ _PASSED_ON = (
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="How to handle items that share an id but differ in content.",
+    help="How to handle items with the same id but different content.",
 )
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Rank rollout runs even if a scorer or setting has changed.",
+    help="Rank rollout runs even if a scorer or setting differs.",
 )
 @click.option(
     "--confidence",
@@ -85,7 +85,7 @@ _PASSED_ON = (
 def leaderboard(
     runs: Sequence[str], tasks: Sequence[str], bayes: bool, draws: int, output: Output, **given: Any
 ) -> None:
-    """Rank systems by their runs on the same tasks.
+    """Rank systems by their results on the same tasks.
 
     Each RUN is a folder written by `run`, `score` or `suite`. All tasks have equal weight; only
     items answered by all systems count. NAME=RUN names a system; several runs may share a name.
@@ -102,7 +102,7 @@ def leaderboard(
 
 
 def _named(runs: Sequence[str]) -> Any:
-    """Return a list of runs, or a mapping from names to runs if any is named."""
+    """Return a list of runs, or a mapping from names to runs if names are given."""
     given = [_name_and_run(run) for run in runs]
     if not any(name is not None for name, _ in given):
         return [path for run in runs for path in _runs_of(run)]
@@ -198,7 +198,7 @@ def _metric(task: TaskUnits) -> str:
 
 
 def _rule(ranking: Ranking) -> str:
-    """Explain how systems are ranked and at what confidence."""
+    """Explain how systems are ranked, and at which confidence level."""
     if ranking.adjust == "none":
         return "intervals, p-values and ranks are not corrected for multiple comparisons"
     rule = (
@@ -226,7 +226,7 @@ def _why(pair: SystemPair) -> str:
 
 
 def _verdict(pair: SystemPair) -> str:
-    """Return which of two systems is better, or why the comparison is inconclusive."""
+    """Return the better of two systems, or the reason why the comparison is inconclusive."""
     if pair.better is not None:
         return f"{pair.better} is better"
     if pair.ci_low is None or pair.ci_high is None:

@@ -71,7 +71,7 @@ _COMMANDS = {
     ),
     "leaderboard": (
         "eval_toolkit.cli.leaderboard:leaderboard",
-        "Rank systems by their runs on the same tasks.",
+        "Rank systems by their results on the same tasks.",
     ),
     "merge": (
         "eval_toolkit.cli.merge:merge",
@@ -149,13 +149,13 @@ _GROUPS = {
     "Exchange": "import export",
     "Maintain": "doctor validate schemas plugins completion",
 }
-"""Commands by purpose; every command is in one group."""
+"""Commands grouped by purpose; each command is in exactly one group."""
 _WRITTEN = ("cache", "fix", "junit", "out", "save")
 """Options that name output files."""
 
 
 class _LazyGroup(click.Group):
-    """Command group that imports subcommands on first use, so ``--help`` is fast."""
+    """Command group that imports subcommands on first use, to keep ``--help`` fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -214,7 +214,8 @@ def cli(context: click.Context) -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
-    Codes: 0 success, 1 negative result, 2 bad input, 3 failure, 130 interrupted.
+    Exit codes are 0 for success, 1 for a negative result, 2 for invalid input, 3 for a failure and
+    130 for an interruption.
     """
     # Frequent garbage collection would take a tenth of a command's time.
     gc.set_threshold(200_000, 20, 20)
@@ -251,7 +252,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _command(args: Sequence[str] | None) -> click.Command:
-    """Return the subcommand given on the command line, to describe its options."""
+    """Return the subcommand given on the command line, whose options messages refer to."""
     found: click.Command = cli
     for name in sys.argv[1:] if args is None else args:
         inner = (

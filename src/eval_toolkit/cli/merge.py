@@ -18,7 +18,7 @@ from eval_toolkit.runs import merge_runs
 @click.option("--out", required=True, type=click.Path(file_okay=False), metavar="FOLDER",
               help="Folder for the merged run; it must not exist.")  # fmt: skip
 @click.option("--partial", is_flag=True,
-              help="Merge an incomplete set of shards; the result is itself a shard.")  # fmt: skip
+              help="Merge an incomplete set of shards; the result can be merged with the missing shards later.")  # fmt: skip
 @click.option("--task", metavar="TASK",
               help="Task of the shards, if it cannot be restored.")  # fmt: skip
 @whole_task_options

@@ -32,7 +32,7 @@ def models() -> None:
 @models.command("list")
 @output_options
 def list_(output: Output) -> None:
-    """List the model kinds for --model, and the downloaded weights."""
+    """List the kinds of models for --model, and the downloadable weights."""
     found, there = available_models(), weights_there()
     tables = [
         Table(["model", "description"], [[name, what] for name, what in found.items()]),
@@ -52,9 +52,9 @@ def list_(output: Output) -> None:
 )
 @click.option("--force", is_flag=True, help="Download again even if the file exists.")
 def fetch(which: str | None, only: str | None, force: bool) -> None:
-    """Download weights, verify their hashes, and store them in the cache folder.
+    """Download weights, verify their hashes and store them in the cache folder.
 
-    These are the weights of the embedded model (93 MB) and of the toxicity scorer (8 MB).
+    There are weights for the embedded model (93 MB) and for the toxicity scorer (8 MB).
     """
     if which and only and which != only:
         raise click.UsageError(f"{which} and --only {only}; pass only one of them")

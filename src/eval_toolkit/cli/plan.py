@@ -83,7 +83,7 @@ def rate(
     output: Output,
     **groups: Any,
 ) -> None:
-    """Plan the interval for a rate: accuracy, recall, exact match, attack success.
+    """Plan an interval for a rate: accuracy, recall, exact match, attack success.
 
     \b
     eval-toolkit plan rate --width 0.1 --expected 0.9
@@ -106,7 +106,7 @@ def rate(
 def _shown_below(
     size: BoundSize, at_most: float | None, expected: float | None, confidence: float
 ) -> str:
-    """Describe what a number of rows can demonstrate, and how many of them may fail."""
+    """Describe what the rows can demonstrate, and how many of them may fail."""
     end = f"upper end of the {percent(confidence)} interval"
     most = f"at most {size.n_allowed:,} fail" if size.n_allowed else "none fails"
     chance = f" (probability {size.power:.2f} at a rate of {expected:g})" if expected else ""
@@ -120,7 +120,7 @@ def _shown_below(
 @groups_options
 @output_options
 def mean(width: float, sd: float, confidence: float, output: Output, **groups: Any) -> None:
-    """Plan the interval for a mean of real values, such as rewards or judge scores.
+    """Plan an interval for the mean of real values, such as rewards or judge scores.
 
     \b
     eval-toolkit plan mean --width 0.2 --sd 1.1
@@ -144,7 +144,7 @@ def auc(
     output: Output,
     **groups: Any,
 ) -> None:
-    """Plan the interval for a ROC-AUC, using Hanley and McNeil's variance.
+    """Plan an interval for a ROC-AUC, using the variance of Hanley and McNeil.
 
     \b
     eval-toolkit plan auc --width 0.05 --expected 0.85 --positives 0.1
@@ -181,7 +181,7 @@ def difference(
     output: Output,
     **assumed: Any,
 ) -> None:
-    """Plan a test for a difference between two systems.
+    """Plan a test of the difference between two systems.
 
     The share on which two runs differ is n_discordant / n_units from `compare RUN_A RUN_B --json`.
 
@@ -234,7 +234,7 @@ def _check_described(different_rows: bool, assumed: dict[str, Any]) -> None:
 
 
 def _largest_effect(assumed: dict[str, Any]) -> float:
-    """Return the largest difference possible under the assumptions; 10 SD for continuous values."""
+    """Return the largest possible difference under the assumptions; 10 SD for real values."""
     if assumed["sd"] is not None:
         return 10.0 * float(assumed["sd"])
     if assumed["disagree"] is not None:
@@ -282,8 +282,8 @@ def no_worse(
 ) -> None:
     """Plan a test that a new system is no worse than the old one on the same rows.
 
-    If both are equally good, the interval for new minus old excludes a loss as large as the margin,
-    with the given power.
+    The power is the probability that, if both are equally good, the interval for new minus old
+    excludes a loss as large as the margin.
 
     \b
     eval-toolkit plan no-worse --margin 0.02 --disagree 0.1

@@ -1,4 +1,4 @@
-"""``eval-toolkit plugins``: list the plugins of installed packages, and those that are broken."""
+"""``eval-toolkit plugins``: list the plugins of installed packages, including broken ones."""
 
 from collections.abc import Collection, Sequence
 
@@ -18,9 +18,9 @@ from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
 def plugins(kinds: Sequence[str], output: Output) -> None:
     """List the plugins of installed packages.
 
-    Packages provide plugins as entry points in the groups eval_toolkit.KIND. Each plugin is
-    imported. A plugin that fails is listed with the reason and does not affect the others; the exit
-    code is then 1.
+    Packages provide plugins as entry points in the groups eval_toolkit.KIND. Every plugin is
+    imported. A plugin that cannot be imported is listed with the reason and does not affect the
+    others; the exit code is then 1.
     """
     chosen = list(dict.fromkeys(kinds)) or list(PLUGIN_KINDS)
     ours = _ours()

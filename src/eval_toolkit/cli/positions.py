@@ -35,7 +35,8 @@ def positions(
 ) -> None:
     """Measure a model's position bias on a multiple-choice task.
 
-    Every item is queried once per position; each position's run has its own subfolder of --out.
+    Every item is queried once for each position of its answer; the runs are stored in subfolders of
+    --out, one per position.
 
     \b
     eval-toolkit positions capitals --model embedded --limit 5

@@ -17,7 +17,7 @@ from eval_toolkit.report import Wanted, write_report
 from eval_toolkit.runs import Run
 
 _OWN = "report.html"
-"""Name of the report in a run folder, the only other file allowed there."""
+"""File name of the report in a run folder, where no other file may be added."""
 
 
 @click.command()
@@ -34,7 +34,7 @@ _OWN = "report.html"
     default=20,
     show_default=True,
     type=click.IntRange(0, 1000),
-    help="Maximum number of samples, worst errors and conversations to show.",
+    help="Maximum number of samples, of worst errors and of conversations to show.",
 )
 @click.option(
     "--charts/--no-charts",
@@ -46,8 +46,8 @@ _OWN = "report.html"
     metavar="FILE",
     type=click.Path(path_type=Path),
     help=(
-        "TOML file of claims, as for `gate`; their verdicts are shown first. With several runs,"
-        " the first is the baseline for the claims."
+        "TOML file of claims, as for `gate`, whose verdicts are shown first. With several runs, "
+        "the first run is the baseline."
     ),
 )
 @direction_options
@@ -64,8 +64,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML report about runs.
 
-    RUN is the folder of a finished run of any kind. With several runs the first is the
-    baseline, and the report starts with the paired differences from it.
+    RUN is the folder of a finished run of any kind. With several runs, the first is the baseline,
+    and the report starts with paired differences from it.
 
     \b
     eval-toolkit report runs/today -o report.html

@@ -29,7 +29,7 @@ from eval_toolkit.runs import rescore as rescore_run
 _MODELS = {"base_url", "api_key_env", "timeout_s", "max_tries", "requests_per_minute"}
 _MODELS |= {"model_id", "tokens_per_minute", "prices", "max_cost", "max_tokens_total", "model_args"}
 _SERVER = {"base_url", "api_key_env", "prices", "max_cost", "max_tokens_total"}
-"""Options of judges among the scorers."""
+"""Options that apply to judges among the scorers."""
 _GRADED = {"on_error", "max_error_rate"}
 _OF_ALL = {"run", "out", "confidence", "quiet", "as_json", "as_md", "as_html"}
 _OF: dict[str, set[str]] = {
@@ -50,23 +50,23 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False), metavar="RUN")
 @click.option("--metric", "metrics", metavar="NAME", multiple=True,
-              help="Records: metric, e.g. roc_auc, f1@0.5, or a column. Repeatable.")  # fmt: skip
+              help="For records: metric, e.g. roc_auc, f1@0.5, or a column. Repeatable.")  # fmt: skip
 @click.option("--by", metavar="COLUMN", multiple=True,
-              help="Records: slice by this column. Repeatable.")  # fmt: skip
+              help="For records: column to slice by. Repeatable.")  # fmt: skip
 @click.option(
-    "--threshold", type=float, help="Records: threshold of F1, recall and similar metrics."
+    "--threshold", type=float, help="For records: threshold of F1, recall and similar metrics."
 )
 @click.option("--grader", "graders", multiple=True, metavar="NAME",
               help=(
-                "Tasks: grader to use instead of the task's graders, or with --judge instead of the"
-                " run's. Repeatable."
+                "For tasks: grader to use in place of the task's graders (with --judge, of the run's). "
+                "Repeatable."
               ))  # fmt: skip
 @click.option("--pass-at", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Tasks: report pass@K. Repeatable.")  # fmt: skip
+              help="For tasks: report pass@K. Repeatable.")  # fmt: skip
 @click.option("--pass-hat", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Tasks: report pass^K. Repeatable.")  # fmt: skip
+              help="For tasks: report pass^K. Repeatable.")  # fmt: skip
 @click.option("--maj-at", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Tasks: report maj@K. Repeatable.")  # fmt: skip
+              help="For tasks: report maj@K. Repeatable.")  # fmt: skip
 @click.option("--task", metavar="TASK",
               help=(
                 "Task of the run; by default restored from the run (for a file of questions, from "
@@ -74,7 +74,7 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
               ))  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",
-              help="Tasks: perturbation used in the run.")  # fmt: skip
+              help="For tasks: perturbation used in the run.")  # fmt: skip
 @reasoning_option
 @sandbox_option
 @judging_options(required=False)
@@ -85,16 +85,16 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
 @click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches verdicts.")
 @click.option("--scorer", "scorers", multiple=True, metavar="SCORER",
               help=(
-                  "Rollouts: scorer as in `rollout`, e.g. toxicity:insult@0.7 or "
+                  "For rollouts: scorer as in `rollout`, e.g. toxicity:insult@0.7 or "
                   "keywords:WORD,WORD. Repeatable."
               ))  # fmt: skip
 @click.option("--asr-at", multiple=True, type=click.IntRange(1), metavar="K",
-              help="Rollouts: report the probability that at least one of K succeeds. "
+              help="For rollouts: report the probability that at least one of K succeeds. "
                   "Repeatable.")  # fmt: skip
 @click.option(
     "--policy",
     type=click.Choice(POLICIES),
-    help="Rollouts: how to combine branches; by default as in the run.",
+    help="For rollouts: how to combine branches; defaults to the setting of the run.",
 )
 @click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
               help="How to count failed attempts.")  # fmt: skip
@@ -105,9 +105,9 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
 @click.option("--confidence", default=0.95, help="Confidence level of the intervals.",
               type=click.FloatRange(0, 1, min_open=True, max_open=True))  # fmt: skip
 @click.option("--resamples", "n_resamples", default=1000, show_default=True, type=RESAMPLES,
-              help="Records: number of bootstrap resamples.")  # fmt: skip
+              help="For records: number of bootstrap resamples.")  # fmt: skip
 @click.option("--method", type=click.Choice(METHODS, case_sensitive=False),
-              help="Records: type of bootstrap interval.")  # fmt: skip
+              help="For records: type of bootstrap interval.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
               help="Folder of the new run; by default it is not stored.")  # fmt: skip
 @form_options
@@ -170,7 +170,7 @@ def _typed(context: click.Context) -> set[str]:
 
 
 def _kind(context: click.Context, run: Run) -> str:
-    """Return the applicable group of options: for the kind of run, or for its records."""
+    """Return the group of options that applies: for the run's kind, or for records."""
     said = _typed(context)
     imported = "imported" in (run.manifest.get("config") or {})
     own = _OF.get(run.kind, set()) - _OF["rows"]
@@ -194,7 +194,8 @@ def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
         if name in unfit:
             homes = [_CALLED[one] for one, names in _OF.items() if name in names]
             raise InvalidInputError(
-                f"{run.path}: {option} applies to a {' or '.join(homes)}, which this is not"
+                f"{run.path}: {option} applies to a {' or '.join(homes)}, and this run is of "
+                "another kind"
             )
 
 
@@ -239,7 +240,7 @@ def _task(asked: _RunOptions) -> tuple[Outcome, Page]:
 
 
 def _of_data(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that specify the data of a named task."""
+    """Return the options that specify the data of a task given by name."""
     for name in ("allow_code", "lm_eval_shots"):
         if options.get(name):
             raise click.UsageError(

@@ -76,7 +76,7 @@ def robustness(
 
 
 def _stored(run: Run) -> dict[str, None]:
-    """Return the names of a run's metrics."""
+    """Return the names of the metrics stored in a run."""
     return dict.fromkeys(run.cells.metrics)
 
 
@@ -150,7 +150,7 @@ def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
                 "run; differences are not only due to the perturbation"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
-            notes.append(f"{other.path} is not recorded as perturbed")
+            notes.append(f"{other.path} is not marked as perturbed")
     return notes
 
 
@@ -160,7 +160,7 @@ _SAME: dict[str, Callable[[Run], Any]] = {
     "decoding": lambda run: _config(run).get("decoding"),
     "format": lambda run: _config(run).get("formatter"),
 }
-"""Settings that must match between perturbed and unperturbed runs."""
+"""Settings that perturbed and unperturbed runs must share."""
 
 
 def _page(found: Robustness, sampling: Sampling) -> Page:

@@ -93,7 +93,8 @@ def _sampling_options(command: Any) -> Any:
                          "chosen by the attack]"),
         click.option("--keep", type=click.IntRange(1), metavar="N",
                      help=(
-                        "Continue only the N branches that are worst for the target.  [default:"
+                        "After each turn, continue only the N branches that are worst for the "
+                        "target.  [default:"
                         " all; 1 if the attack sets the width]"
                      )),
         click.option("--stop-on-success", is_flag=True,
@@ -213,9 +214,10 @@ def rollout(
     """Test a target with multi-turn attacks: when and how it fails.
 
     PROMPTS is a file of seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet or
-    .xlsx; - is standard input, also with one prompt per line. Every probe and answer is stored; run the same command again to resume after an
-    interruption. Use `compare` and `gate` to compare and gate runs, and `transcripts` to print
-    conversations. Exit with code 3 if more rollouts failed than --max-error-rate allows.
+    .xlsx, or - for standard input (one prompt per line). Every probe and answer is stored; run the
+    same command again to resume after an interruption. Use `compare` and `gate` on the stored runs,
+    and `transcripts` to print conversations. Exit with code 3 if more rollouts failed than
+    --max-error-rate allows.
     """
     shard: str | None = given.pop("shard")
     file = _one_file(prompts, seeds)
@@ -278,7 +280,7 @@ def rollout(
 
 
 def _unanswered(done: Outcome) -> str:
-    """Explain why no request was answered, and how to retry."""
+    """Return a message on why no request was answered, and how to retry."""
     (why, *_) = reasons(done.records, ("attack_success",)) or ["no reason given"]
     again = "" if done.run is None else f"; run the same command again to retry ({done.run.path})"
     return f"no request was answered: {why}{again}"
@@ -391,7 +393,7 @@ def _asks(attack: Any, model: Model) -> bool:
 
 
 def _names_a_model(name: str) -> bool:
-    """Return whether a name is a model's; a bare name is an attack's, also with --base-url."""
+    """Return whether a name refers to a model; bare names are attacks, even with --base-url."""
     first = name.partition("+")[0].partition("{")[0].strip()
     if first in available_attacks() or _OBJECT.fullmatch(first):
         return False

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Asking:
-    """Settings of a run other than task and model."""
+    """Settings of a run other than its task and model."""
 
     asked: dict[str, Any]
     """Settings that determine the answers."""
@@ -66,7 +66,7 @@ class _Asking:
 @click.option(
     "--attempts",
     type=click.IntRange(1),
-    help="Number of attempts per sample; by default the task's.",
+    help="Number of attempts per sample; defaults to the task's setting.",
 )
 @click.option(
     "--format",
@@ -83,7 +83,7 @@ class _Asking:
 @click.option(
     "--max-tokens",
     type=click.IntRange(1),
-    help="Maximum number of tokens in an answer; by default the task's.",
+    help="Maximum number of tokens per answer; defaults to the task's setting.",
 )
 @click.option(
     "--stop", multiple=True, metavar="TEXT", help="Stop sequence for answers. Repeatable."
@@ -323,7 +323,7 @@ _WITH_MEASURE = {
         "reasoning_tags",
     ),
 }
-"""Parameters allowed with ``--measure`` (graders and the task); others affect the requests."""
+"""Parameters allowed with ``--measure`` (graders and the task): they do not affect requests."""
 
 
 def _refuse_with_measure(context: click.Context) -> None:

@@ -67,7 +67,7 @@ def _problems(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _objects(node: Any, root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield every object of a schema with its root; objects with an ``$id`` are roots."""
+    """Yield every object in a schema with its root; objects with an ``$id`` are roots."""
     if isinstance(node, dict):
         root = node if "$id" in node else root
         yield node, root

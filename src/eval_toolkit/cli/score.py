@@ -92,9 +92,9 @@ def score(
 ) -> None:
     """Score predictions; every metric has an interval.
 
-    PREDS are files with one row per prediction (CSV with any separator, TSV, JSONL, JSON,
-    Parquet, Excel, also .gz; globs too; - for standard input), concatenated, or a run folder,
-    as for `rescore RUN --metric`; fsspec URLs work too.
+    PREDS are files with one row per prediction (CSV with any separator, TSV, JSONL, JSON, Parquet,
+    Excel, optionally .gz), which are concatenated, or a run folder, which is scored as by `rescore
+    RUN --metric`. Globs, fsspec URLs and - for standard input are accepted.
     """
     asked = _ScoreOptions(**given)
     asked.check()
@@ -125,7 +125,7 @@ class _ScoreOptions:
     overwrite: bool
 
     def check(self) -> None:
-        """Raise if options are mutually exclusive."""
+        """Raise if mutually exclusive options are combined."""
         if self.threshold is not None and self.threshold_from is not None:
             raise click.UsageError("pass either --threshold or --threshold-from, not both")
         if self.select is not None and self.threshold_from is None:
@@ -237,7 +237,7 @@ def _leakage(file: Path, n_rows: int) -> Mapping[str, Any]:
 
 
 def _with_thresholds(page: Page, kind: PredictionsKind) -> Page:
-    """Add the threshold at which recall at a false-positive rate is reached on these rows."""
+    """Add notes with the threshold at which recall at a false-positive rate is reached."""
     found, notes = kind.found, []
     if not 0 < found.n_positive < len(found):
         return page
@@ -257,7 +257,7 @@ def _with_thresholds(page: Page, kind: PredictionsKind) -> Page:
 
 
 def _with_doubts(page: Page, found: Predictions) -> Page:
-    """Add warnings about suspicious labels and scores, worded in terms of options."""
+    """Add warnings about suspicious labels and scores, worded for the command line."""
     from eval_toolkit.scorecards import sanity_notes
 
     notes: dict[str, None] = {}
@@ -311,12 +311,12 @@ def _fitted_on(point: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class ChosenThresholds:
-    """Threshold of each scorer, and the rows on which it was selected."""
+    """Threshold of each scorer, and the files on which it was selected."""
 
     points: dict[str, Threshold]
     files: list[Path]
     told_apart_by: str | None
-    """Column that shows that none of these rows is scored, or None."""
+    """Column by which these rows are known to differ from the scored rows, or None."""
 
 
 def _chosen(
@@ -354,8 +354,8 @@ def _chosen(
 def _disjoint_by(scored: Predictions, rows: Predictions) -> str | None:
     """Return the column that proves the two sets of rows disjoint; raise if they overlap.
 
-    If both files have ids and content hashes, rows are equal only if both agree, since ids may
-    be numbers that restart in every file.
+    If both files have ids and content hashes, rows are equal only if both match, because ids may be
+    numbers that restart in every file.
     """
     known = None if scored.hashes is None or rows.hashes is None else HASHES
     if scored.ids is not None and rows.ids is not None:

@@ -65,7 +65,7 @@ Cut = dict[str, EvalSlice]
 @click.option(
     "--stratify/--no-stratify",
     default=None,
-    help=("Keep the same share of positives in every part.  [default: yes]"),
+    help=("Give every part the same share of positives.  [default: yes]"),
 )
 @click.option(
     "--keep-duplicates-together",
@@ -94,9 +94,9 @@ def split(
     """Split a file into parts: stratified, by group or by time.
 
     FILE is CSV with any separator, TSV, JSONL, JSON, Parquet or Excel, also .gz, or - for standard
-    input. Rows are copied unchanged (Excel rows as CSV). The split does not depend on the order
-    of the rows. With --time the parts are consecutive in time, in the order of --sizes, and rows
-    with equal times stay together; the training rows of a fold precede its test rows.
+    input. Rows are copied unchanged (Excel rows as CSV). The split does not depend on the order of
+    the rows. With --time, the parts are consecutive in time, in the order of --sizes, and rows with
+    equal times stay together; in each fold, training rows precede test rows.
 
     \b
     eval-toolkit split all.csv --out parts --sizes train=0.8,test=0.2 --group author
@@ -105,7 +105,7 @@ def split(
         raise click.UsageError("pass either --sizes or --folds, not both")
     if reading.time is not None and (reading.group is not None or stratify or together):
         raise click.UsageError(
-            "--time excludes --group, --stratify and the other options of random splits"
+            "--time cannot be combined with --group, --stratify and other options of random splits"
         )
     by_label = reading.time is None and stratify is not False
     shares = _shares(sizes or DEFAULT_SIZES)
@@ -147,17 +147,17 @@ def split(
 
 
 def _refuse_other_folds(folder: Path, targets: Iterable[Path]) -> None:
-    """Raise if folds of another split would remain in the output folder."""
+    """Raise if folds of an earlier split would remain in the output folder."""
     new = {target.parent for target in targets} - {folder}
     for old in sorted(folder.glob("fold-*")) if new else ():
         if old not in new or set(old.iterdir()) - set(targets):
             raise InvalidInputError(
-                f"{old}: is from another split; remove it, or choose another --out"
+                f"{old}: is from an earlier split; remove it, or choose another --out"
             )
 
 
 def _shares(text: str) -> dict[str, float]:
-    """Parse ``train=0.8,test=0.2``; the sum is checked by the splitters."""
+    """Parse names and shares of parts, as in ``train=0.8,test=0.2``."""
     shares: dict[str, float] = {}
     for item in text.split(","):
         name, _, share = (part.strip() for part in item.partition("="))
@@ -187,7 +187,7 @@ def _at_random(
     similar: NDArray[Any] | None,
     seed: int,
 ) -> dict[str, Cut]:
-    """Return the parts under "", or the train and test rows of each fold by fold name."""
+    """Return the parts, or the train and test rows of each fold, keyed by fold ("" without folds)."""
     if folds is not None:
         shares = {f"fold-{fold}": 1.0 / folds for fold in range(1, folds + 1)}
     parts = split_slice(rows, shares, stratify=stratify, keep_together=similar, seed=seed)
@@ -310,7 +310,7 @@ def _page(
 
 
 def _stated(part: str, report: LeakageReport) -> list[str]:
-    """Yield the findings of the checks as sentences."""
+    """Yield sentences on the findings of the checks."""
     prefix = f"{part}: " if part else ""
     found = [finding for finding in report.findings if finding.n_affected]
     if not found:

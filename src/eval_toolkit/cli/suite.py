@@ -41,7 +41,7 @@ from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_su
     "--out",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
-    help="Folder for the runs, one subfolder per task; by default below runs/.",
+    help="Folder for the runs, with one subfolder per task; by default below runs/.",
 )
 @form_options
 @click.option("--quiet", is_flag=True, help="Do not show progress on standard error.")
@@ -149,7 +149,7 @@ def _confidence(done: SuiteRun) -> str:
 
 
 def _remark(one: SuiteValue) -> str:
-    """Return why a value is missing; task errors are shown below the table."""
+    """Return the reason why a value is missing; errors of tasks are shown below the table."""
     what, unfinished, _ = one.reason.partition(" was not finished")
     return what + unfinished if unfinished else one.reason
 

@@ -111,7 +111,7 @@ def preview(task: str, options: dict[str, Any], formatter: str | None, as_json: 
 
 
 def _shown(task: BaseTask[Any], sample: Sample, form: str) -> str:
-    """Return a prompt between horizontal rules, which make blank lines visible."""
+    """Return a prompt between horizontal rules, so that surrounding blank lines are visible."""
     made = format_prompt(sample.messages, form)
     if isinstance(made, str):
         body = _bar("prompt", made)

@@ -40,7 +40,7 @@ from eval_toolkit.runs import Run
     "--where",
     "part",
     metavar="NAME=VALUE",
-    help="Print only rollouts in this category, topic or other part, e.g. category=rude or safe=True.",
+    help="Print only rollouts whose seed prompt has this value, e.g. category=rude or safe=True.",
 )
 def transcripts(
     run: str,

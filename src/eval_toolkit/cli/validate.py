@@ -24,7 +24,7 @@ _SIGNS = (
     ("media_type", "prediction_artifact_ref"),
     ("slices", "ood_manifest"),
 )
-"""Keys that identify a kind of file, with that kind."""
+"""Pairs of identifying keys and the kind of file that they identify."""
 _OTHER = "no known schema: skipped"
 
 
@@ -113,7 +113,7 @@ def _payload(file: Path) -> Any:
 
 
 def _guessed(file: Path, payload: Any) -> str:
-    """Return the schema that matches the keys of a payload."""
+    """Return the schema that matches the keys of the content."""
     keys = payload if isinstance(payload, dict) else {}
     kind = next((kind for key, kind in _SIGNS if key in keys), None)
     if kind == "results" and "results_full" in file.name:
@@ -124,6 +124,6 @@ def _guessed(file: Path, payload: Any) -> str:
         return said if said in versions else versions[0]
     names = ", ".join(schema_names())
     if kind is None:
-        raise _UnknownError(f"{file}: its schema is unknown; use one of {names}")
+        raise _UnknownError(f"{file}: its schema is unknown; pass one of {names}")
     said = reprlib.repr(keys.get("schema_version"))
-    raise InvalidInputError(f"{file}: no schema for its schema_version {said}; name one of {names}")
+    raise InvalidInputError(f"{file}: no schema for its schema_version {said}; pass one of {names}")

@@ -36,8 +36,8 @@ def view(
 ) -> None:
     """Browse runs in a web browser.
 
-    Runs are found below RUNS_DIR at any depth and are only read. The printed URL contains a token
-    that every request requires. Press Ctrl-C to stop.
+    Runs are found at any depth below RUNS_DIR and are never modified. The printed URL contains a
+    token that is required for access. Press Ctrl-C to stop.
 
     \b
     eval-toolkit view runs

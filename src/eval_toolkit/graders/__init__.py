@@ -3,8 +3,9 @@
 Most are pure functions, so stored responses can be regraded.
 
 A grader has a ``name``, a ``version`` that changes whenever its results may change, and
-``grade(response)``, which returns a number or a `Grade` per column. ``columns()`` describes the
-columns, and ``response_types`` lists the types it can grade; without it, all types are accepted.
+``grade(response)``, which returns a number or a `Grade` for each column. ``columns()`` describes
+the columns, and ``response_types`` lists the types it can grade; without it, all types are
+accepted.
 """
 
 from typing import TYPE_CHECKING

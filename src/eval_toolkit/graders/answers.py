@@ -9,7 +9,7 @@ from eval_toolkit.graders.base import TEXT, ColumnInfo, Grade, columns_of
 from eval_toolkit.graders.loading import load_grader
 from eval_toolkit.protocols import Grader
 
-_NO_ANSWER = Grade.skipped("no answer was found for the vote")
+_NO_ANSWER = Grade.skipped("the response contains no answer to vote with")
 
 
 def _has_answer(grader: Any) -> bool:
@@ -18,7 +18,7 @@ def _has_answer(grader: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WithAnswer:
-    """A grader that also stores the extracted answer in the column ``<name>_answer``.
+    """Grader that also stores the extracted answer in the column ``<name>_answer``.
 
     The grader's method ``answer(response)`` returns a string, or None if there is no answer; equal
     strings count as the same answer. The answer is the number for `NumberMatch`, the letter for
@@ -71,7 +71,7 @@ class WithAnswer:
         return getattr(self.grader, "response_types", None)
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns of the grader and the answer column."""
+        """Return the columns of the wrapped grader plus the answer column."""
         return {**columns_of(self.grader), f"{self.name}_answer": TEXT}
 
     def metrics(self) -> list[Any]:
@@ -80,7 +80,7 @@ class WithAnswer:
         return list(own()) if callable(own) else []
 
     def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
-        """Return the grades of the wrapped grader, and the answer."""
+        """Return the grades of the wrapped grader plus the extracted answer."""
         found = self.grader.answer(response)
         answer = _NO_ANSWER if found is None else str(found)
         return {**self.grader.grade(response), f"{self.name}_answer": answer}
@@ -111,13 +111,13 @@ def with_answers(graders: Iterable[Grader]) -> list[Grader]:
     [['exact_match', 'exact_match_answer'], ['f1']]
     """
     given = list(graders)
-    made: list[Grader] = [
+    wrapped: list[Grader] = [
         WithAnswer(grader) if _has_answer(grader) and not isinstance(grader, WithAnswer) else grader
         for grader in given
     ]
-    if not any(isinstance(grader, WithAnswer) for grader in made):
+    if not any(isinstance(grader, WithAnswer) for grader in wrapped):
         names = ", ".join(grader.name for grader in given)
         raise InvalidInputError(
             f"maj@k needs a grader that extracts an answer, such as exact_match; got {names}"
         )
-    return made
+    return wrapped

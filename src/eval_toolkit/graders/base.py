@@ -1,4 +1,4 @@
-"""Results of graders, and descriptions of their columns."""
+"""Grader results and column descriptions."""
 
 import math
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)
 
 @dataclass(frozen=True, slots=True)
 class Grade(Displayed):
-    """Value of one column, or the reason why there is none.
+    """Value of one column, or the reason why the value is missing.
 
     Examples
     --------
     >>> Grade(1.0).status
     'ok'
-    >>> Grade.skipped("the model does not say how many tokens a choice has").value is None
+    >>> Grade.skipped("the model does not report token counts").value is None
     True
     """
 
@@ -32,13 +32,14 @@ class Grade(Displayed):
     status: Literal["ok", "skipped", "error"] = "ok"
     reason: str = ""
     text: str | None = None
-    """String for a string column, instead of a value."""
+    """Value of a string column; ``value`` is then None."""
 
     def __post_init__(self) -> None:
         absent = self.value is None or not math.isfinite(self.value)
         if self.status == "ok" and absent and self.text is None:
             raise InvalidInputError(
-                f"`value` is {self.value}; an 'ok' grade is a finite number (use Grade.skipped)"
+                f"`value` is {self.value}; a grade with status 'ok' must be finite (use "
+                f"Grade.skipped for a missing value)"
             )
         if self.status not in ("ok", "skipped", "error"):
             raise InvalidInputError(
@@ -56,17 +57,17 @@ class Grade(Displayed):
 
     @property
     def content(self) -> float | str | None:
-        """Value or string of the grade."""
+        """Number or string stored in the grade."""
         return self.value if self.text is None else self.text
 
     @classmethod
     def skipped(cls, reason: str) -> "Grade":
-        """Return a grade that is undefined for this response."""
+        """Return a grade for a response on which the metric is undefined."""
         return cls(None, "skipped", reason)
 
     @classmethod
     def error(cls, reason: str) -> "Grade":
-        """Return a failed grade."""
+        """Return a grade for a response that could not be graded."""
         return cls(None, "error", reason)
 
 
@@ -81,7 +82,7 @@ class ColumnInfo:
     """
 
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither is better."""
+    """Whether higher values are better; None if neither direction is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value."""
     binary: bool = False
@@ -97,18 +98,18 @@ class ColumnInfo:
 
 
 RATE = ColumnInfo(bounds=(0.0, 1.0), binary=True)
-"""Description of binary columns."""
+"""Column of 0s and 1s."""
 KEPT = ColumnInfo(higher_is_better=None, metric=False)
-"""Description of columns that are only stored."""
+"""Column that is stored but not averaged."""
 TEXT = ColumnInfo(higher_is_better=None, text=True)
-"""Description of columns that store a string."""
+"""Column of strings."""
 
 
 def options_version(number: str) -> property:
-    """Return the property ``version`` of a dataclass: a number and all non-default options."""
+    """Build a dataclass property ``version`` from a number and all non-default options."""
 
     def version(grader: Any) -> str:
-        """Version; it changes whenever the results may change."""
+        """Grader version; changes whenever the results may change."""
         given = []
         for option in fields(grader):
             value = getattr(grader, option.name)
@@ -121,7 +122,7 @@ def options_version(number: str) -> property:
 
 
 def references(response: Any) -> list[str]:
-    """Return the references of a response; raise if it has none."""
+    """Return the references of a response; raise an error if it has none."""
     truths = [truth for truth in response.ground_truth_list if truth is not None]
     if not truths:
         raise InvalidInputError("the sample has no reference to grade against")
@@ -129,12 +130,12 @@ def references(response: Any) -> list[str]:
 
 
 def columns_of(grader: Any) -> Mapping[str, ColumnInfo]:
-    """Return the columns of a grader; by default one column with its name.
+    """Return the columns of a grader; by default, one column named after it.
 
-    For the default column, higher is better unless its name is known otherwise.
+    Higher is better for the default column, except for names of known error metrics.
     """
-    told = getattr(grader, "columns", None)
-    if callable(told):
-        return dict(told())
+    columns = getattr(grader, "columns", None)
+    if callable(columns):
+        return dict(columns())
     up = known_direction(str(grader.name)) is not False
     return {grader.name: ColumnInfo(higher_is_better=up)}

@@ -27,7 +27,7 @@ _SMALLEST = sys.float_info.epsilon
 
 @dataclass(frozen=True, slots=True)
 class ChoiceCalibration:
-    """Confidence of a model in its choice, and the calibration of that confidence.
+    """Model confidence in the selected choice, and its calibration.
 
     Probabilities are the softmax over choices. ``choice_confidence`` is the probability of the
     most likely choice (summed over choices with equal text) and ``choice_confidence_right`` its
@@ -35,12 +35,12 @@ class ChoiceCalibration:
     ``choice_confidence_roc_auc`` (and others with `metric_specs.on_columns`).
     ``choice_confidence_brier`` is the squared distance of all probabilities from the truth (0 to
     2), and ``choice_confidence_log_loss`` the surprisal of the correct choice, at most 36 nats.
-    Several correct choices count as one.
+    If several choices are correct, their probabilities are added.
 
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        Divisor of each log-likelihood before the softmax.
+        Length by which each log-likelihood is divided before the softmax.
     n_bins : int, default 15
         Number of equal-width bins of ``choice_confidence_ece``.
 
@@ -70,7 +70,7 @@ class ChoiceCalibration:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {
             self.name: KEPT,
             f"{self.name}_right": KEPT,
@@ -81,7 +81,7 @@ class ChoiceCalibration:
         }
 
     def metrics(self) -> "list[MetricSpec]":
-        """Return the calibration error of the confidence and its ROC-AUC."""
+        """Return the expected calibration error and ROC-AUC of the confidence."""
         from eval_toolkit import metric_specs as ms
 
         specs = {"ece": ms.ece(n_bins=self.n_bins), "roc_auc": ms.roc_auc}
@@ -144,7 +144,7 @@ def choice_reliability(
     Raises
     ------
     MissingColumnError
-        (a KeyError) If the records lack the columns.
+        If the records lack the columns (also a KeyError).
     UndefinedMetricError
         If no record has a confidence, all are right or all wrong, or there are too few for the
         bins.
@@ -168,7 +168,7 @@ def choice_reliability(
         )
     there = (records.status[score] == "ok") & (records.status[label] == "ok")
     if not there.any():
-        raise UndefinedMetricError(f"none of {len(records)} records has a confidence")
+        raise UndefinedMetricError(f"none of {len(records)} records contains a confidence")
     bins = reliability_diagram_data(
         records.columns[label][there],
         records.columns[score][there],

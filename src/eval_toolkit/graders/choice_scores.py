@@ -18,7 +18,7 @@ from eval_toolkit.graders.choices import (
 
 
 def likeliest(shares: list[float]) -> int:
-    """Return the index of the largest share; ties go to the first."""
+    """Return the index of the largest share; the first one wins ties."""
     return max(range(len(shares)), key=shares.__getitem__)
 
 
@@ -35,7 +35,7 @@ class ConfidenceWeightedAccuracy:
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        Divisor of each log-likelihood before the softmax.
+        Length by which each log-likelihood is divided before the softmax.
 
     Examples
     --------
@@ -60,11 +60,11 @@ class ConfidenceWeightedAccuracy:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the probability of the choice if it is correct."""
+        """Return the probability of the most likely choice if it is correct, else 0."""
         right = right_choices(response)
         if len(response.loglikelihoods) < 2:
             return {self.name: ONE_CHOICE}
@@ -91,8 +91,8 @@ class _WithDontKnow:
         number(self.lc, "lc", low=0.0, include_low=False)
         if self.lc < self.lw:
             raise InvalidInputError(
-                f"`lc` is {self.lc:g} and `lw` is {self.lw:g}; a right answer must gain at least "
-                "what a wrong one costs"
+                f"`lc` is {self.lc:g} and `lw` is {self.lw:g}; the gain of a correct choice, "
+                f"`lc`, must be positive and at least the cost of a wrong one, `lw`"
             )
         if self.idk is not None and (not isinstance(self.idk, str) or not self.idk.strip()):
             raise InvalidInputError(f"`idk` is {self.idk!r}; it must be the text of a choice")
@@ -100,17 +100,15 @@ class _WithDontKnow:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: ColumnInfo(bounds=(-float(self.lw), float(self.lc)))}  # type: ignore[attr-defined]
 
     def _dont_know(self, response: Any) -> set[int]:
         """Return the positions of the "don't know" choices."""
         if self.idk is None:
             return {len(response.choices) - 1}
-        wanted = self.idk.strip().casefold()
-        found = {
-            at for at, text in enumerate(response.choices) if text.strip().casefold() == wanted
-        }
+        label = self.idk.strip().casefold()
+        found = {at for at, text in enumerate(response.choices) if text.strip().casefold() == label}
         if not found:
             raise InvalidInputError(
                 f"no choice is {self.idk!r}; set `idk` to the text of the don't-know choice"
@@ -125,12 +123,12 @@ class TernaryScore(_WithDontKnow):
     Parameters
     ----------
     lc, lw : float, default 1.0
-        Gain of a correct choice and cost of a wrong one: lc >= lw >= 0, lc > 0.
+        Gain for a correct choice and penalty for a wrong one; lc >= lw >= 0 and lc > 0.
     idk : str, optional
         The "don't know" choice, ignoring case and surrounding whitespace; the last choice by
-        default. If it is the correct choice, it counts as correct.
+        default. If this choice is the correct one, selecting it counts as correct.
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        Divisor of each log-likelihood before the comparison.
+        Length by which each log-likelihood is divided before the comparison.
 
     Examples
     --------
@@ -163,13 +161,13 @@ class TernaryScore(_WithDontKnow):
 class DistributionalCorrectnessScore(_WithDontKnow):
     """Score ``(lc · p_right - lw · p_wrong) · (1 - p_dont_know)``, with p the softmax over choices.
 
-    Probability of "don't know" reduces both gain and cost. Samples whose correct choice is "don't
-    know" are skipped.
+    The probability of "don't know" reduces both the gain and the penalty. Samples whose correct
+    choice is "don't know" are skipped.
 
     Parameters
     ----------
     lc, lw, idk, normalise
-        As in `TernaryScore`.
+        See `TernaryScore`.
 
     Examples
     --------
@@ -188,13 +186,13 @@ class DistributionalCorrectnessScore(_WithDontKnow):
         return f"distributional_correctness_score{suffix(self.normalise)}"
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the score of the probability distribution."""
+        """Return the score of the distribution over choices."""
         right = right_choices(response)
         if len(response.loglikelihoods) < 2:
             return {self.name: ONE_CHOICE}
         unknown = self._dont_know(response)
         if right & unknown:
-            return {self.name: Grade.skipped("the right choice is the don't-know choice")}
+            return {self.name: Grade.skipped("the correct choice is the don't-know choice")}
         shares = choice_shares(response, self.normalise)
         if isinstance(shares, Grade):
             return {self.name: shares}

@@ -26,10 +26,11 @@ _SHORT = {"bytes": "bytes", "characters": "chars", "tokens": "tokens"}
 
 
 def right_choices(response: Any) -> set[int]:
-    """Return the positions of the choices denoted by a reference.
+    """Return the positions of the choices that match a reference.
 
-    Choices and references are compared exactly, and if none match, without surrounding space. A
-    reference that matches no choice is an error of the task, since no model could be right.
+    Choices are compared with references exactly, then, if none match, without surrounding
+    whitespace. A reference that matches no choice is a task error, since no model could answer
+    correctly.
 
     Examples
     --------
@@ -50,17 +51,17 @@ def right_choices(response: Any) -> set[int]:
 
 
 def check_normalise(normalise: str) -> None:
-    """Raise if a normalisation is invalid."""
+    """Raise an error if a normalisation is invalid."""
     choice(normalise, "normalise", ("none", *_SHORT))
 
 
 def suffix(normalise: str) -> str:
-    """Return the suffix that a normalisation adds to column names."""
+    """Return the column name suffix of a normalisation."""
     return "" if normalise == "none" else f"_norm_{_SHORT[normalise]}"
 
 
 def _divisors(response: Any, normalise: str, leading_space: bool) -> list[int] | None:
-    """Return the length of each choice, or None if its number of tokens is unknown."""
+    """Return the length of each choice; None if token counts are unknown."""
     if normalise == "tokens":
         return None if response.n_tokens is None else list(response.n_tokens)
     texts = response.choices if leading_space else [text.lstrip() for text in response.choices]
@@ -70,7 +71,7 @@ def _divisors(response: Any, normalise: str, leading_space: bool) -> list[int] |
 
 
 def _normalised(response: Any, normalise: str, leading_space: bool) -> list[float] | Grade:
-    """Return normalised log-likelihoods, or the reason why there are none."""
+    """Return normalised log-likelihoods, or the reason why they are undefined."""
     numbers = list(response.loglikelihoods)
     if max(numbers, default=-math.inf) == -math.inf:
         return IMPOSSIBLE
@@ -84,15 +85,15 @@ def _normalised(response: Any, normalise: str, leading_space: bool) -> list[floa
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAccuracy:
-    """Whether the most likely choice is correct; ties go to the first choice.
+    """Whether the most likely choice is correct; the first choice wins ties.
 
-    The column ``choice`` (``choice_norm_bytes`` …) stores its position, counted from 0 in the order
-    presented; ``margin`` stores its lead over the second in nats, 0 for a tie.
+    The column ``choice`` (``choice_norm_bytes`` …) contains its position, counted from 0 in the
+    order presented; ``margin`` contains its lead over the runner-up in nats, 0 for a tie.
 
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        Divisor of each log-likelihood before the comparison.
+        Length by which each log-likelihood is divided before the comparison.
     leading_space : bool, default True
         Whether leading whitespace counts in a choice's bytes or characters. It is part of the
         scored text; lm-eval's ``acc_norm`` excludes it.
@@ -122,7 +123,7 @@ class ChoiceAccuracy:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         columns = {self.name: RATE, f"choice{suffix(self.normalise)}": KEPT}
         return columns if suffix(self.normalise) else {**columns, "margin": KEPT}
 
@@ -141,12 +142,12 @@ class ChoiceAccuracy:
         }
         if not suffix(self.normalise):
             margin = response.margin or 0.0
-            only = Grade.skipped("every other choice has probability zero")
+            only = Grade.skipped("all other choices have probability zero")
             grades["margin"] = margin if math.isfinite(margin) else only
         return grades
 
     def answer(self, response: Any) -> str | None:
-        """Return the selected choice, which is the vote in maj@k."""
+        """Return the selected choice, used as the vote in maj@k."""
         numbers = _normalised(response, self.normalise, self.leading_space)
         if isinstance(numbers, Grade):
             return None
@@ -158,7 +159,7 @@ class ChoiceAccuracy:
 class BitsPerByte:
     """Bits per UTF-8 byte of the reference text; lower is better.
 
-    The first scored reference counts. The mean of the column weights all samples equally,
+    Only the first scored reference is used. The mean of the column weights all samples equally,
     regardless of length. The bits per byte of the whole dataset, ``bits_per_byte_total``, is the
     ratio of the sums of the columns ``bits`` and ``bytes``, which differs from the mean of ratios.
 
@@ -176,7 +177,7 @@ class BitsPerByte:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {
             self.name: ColumnInfo(higher_is_better=False, bounds=(0.0, math.inf)),
             "bits": KEPT,
@@ -184,7 +185,7 @@ class BitsPerByte:
         }
 
     def metrics(self) -> "list[MetricSpec]":
-        """Return the corpus metric bits per byte."""
+        """Return the corpus metric ``bits_per_byte_total``."""
         from eval_toolkit.metric_specs import ratio_of
 
         name = f"{self.name}_total"
@@ -192,7 +193,7 @@ class BitsPerByte:
         return [ratio_of(name, "bits", "bytes", higher_is_better=False, bounds=above)]
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the bits, the bytes and their ratio."""
+        """Return the number of bits, the number of bytes and their ratio."""
         right = min(right_choices(response))
         n_bytes = len(response.choices[right].encode("utf-8", "surrogatepass"))
         number = response.loglikelihoods[right]
@@ -205,7 +206,7 @@ class BitsPerByte:
 def choice_shares(
     response: Any, normalise: str = "none", leading_space: bool = True
 ) -> list[float] | Grade:
-    """Return each choice's share of the total probability, or the reason why there is none.
+    """Return each choice's share of the total probability, or the reason why it is undefined.
 
     ``normalise`` divides each log-likelihood before the softmax, by "bytes", "characters" or
     "tokens"; ``leading_space`` is as in `ChoiceAccuracy`.
@@ -224,7 +225,7 @@ def choice_shares(
 
 
 def softmax(numbers: Sequence[float]) -> list[float]:
-    """Return the softmax of log-likelihoods; zeros if all choices are impossible.
+    """Return the softmax of log-likelihoods; all zeros if every choice is impossible.
 
     Examples
     --------
@@ -240,7 +241,7 @@ def softmax(numbers: Sequence[float]) -> list[float]:
 
 
 def mass(shares: list[float], some: set[int]) -> float:
-    """Return the total probability of some of the choices; exactly 1 for all of them."""
+    """Return the total probability of some choices; exactly 1 if all are included."""
     if len(some) == len(shares):
         return 1.0
     return min(1.0, math.fsum(shares[at] for at in sorted(some)))
@@ -248,12 +249,12 @@ def mass(shares: list[float], some: set[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMass:
-    """Share of the total probability of the choices assigned to the correct choices.
+    """Share of the probability of all choices that is assigned to the correct ones.
 
     Parameters
     ----------
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        Divisor of each log-likelihood before the softmax.
+        Length by which each log-likelihood is divided before the softmax.
 
     Examples
     --------
@@ -278,7 +279,7 @@ class ProbabilityMass:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
@@ -294,8 +295,8 @@ class ProbabilityMass:
 class ChoicePosition:
     """Position of the selected choice and of the correct one, for `position_bias`.
 
-    Columns: ``choice_position`` of the most likely choice (ties go to the first), counted from 0 in
-    the order presented; ``choice_position_right`` of the first correct choice; and
+    Columns: ``choice_position`` of the most likely choice (the first one wins ties), counted from 0
+    in the order presented; ``choice_position_right`` of the first correct choice; and
     ``choice_position_n``, the number of choices. They are stored but not averaged.
 
     Examples
@@ -312,11 +313,11 @@ class ChoicePosition:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return dict.fromkeys((self.name, f"{self.name}_right", f"{self.name}_n"), KEPT)
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the correct and the selected position, and the number of choices."""
+        """Return the selected and correct positions and the number of choices."""
         right, numbers = min(right_choices(response)), response.loglikelihoods
         chosen: float | Grade = float(response.best)
         if max(numbers) == -math.inf:

@@ -1,10 +1,10 @@
-"""`CodeTests`: execution of model-written programs against tests in a sandbox.
+"""`CodeTests`: run model-written programs against tests in a sandbox.
 
-The program runs in a process with limited time and memory, which sees no other process, no network
-and no files except those of the interpreter, and cannot start other programs. Its tests run in
-another process and call its functions over a socket pair, so a program cannot report its own
-success. On systems with weaker isolation, programs run only if the user allows it, and the column
-``code_pass_jailed`` records it. See docs/security.md for the levels of isolation.
+The program runs in a process with limited time and memory. It has no access to other processes, the
+network or files other than the interpreter's, and cannot start programs. Its tests run in another
+process and call its functions over a socket pair, so a program cannot report its own success. On
+systems with weaker isolation, programs run only if the user allows it, as recorded in the column
+``code_pass_jailed``. See docs/security.md for the levels of isolation.
 """
 
 import ast
@@ -28,9 +28,9 @@ _UNINDENTED = re.compile(r"^[^\s#]", re.MULTILINE)
 _INDENT = re.compile(r"[ \t]*")
 _BYTE_ORDER_MARK = "\ufeff"
 _FENCES = 201
-"""Maximum number of fences to search: a hundred blocks."""
+"""Maximum number of code fences to search (100 blocks)."""
 _GRACE = 5.0
-"""Seconds beyond the limit after which the worker of a program is killed."""
+"""Grace period in seconds before the worker of an overdue program is killed."""
 
 
 def find_code(text: str, function: str = "") -> str:
@@ -39,7 +39,7 @@ def find_code(text: str, function: str = "") -> str:
     Parameters
     ----------
     text : str
-        Answer of the model. A fence that closes one opened in the prompt ends the code; an unclosed
+        Model answer. A fence that closes one opened in the prompt ends the code; an unclosed
         fence extends to the end.
     function : str
         Name of the function; the first block that defines it is used, otherwise the first block.
@@ -85,24 +85,24 @@ class CodeTests:
     Prompt and code form one program; the tests are another, which runs in its own process and
     calls the definitions of the first. Imports and helpers before the function in the prompt belong
     to both. Plain arguments and results (numbers, strings, collections, dates, arrays) are copied;
-    for other objects the tests have stand-ins, which never equal a plain value. An answer passes if
-    the last line of the tests is reached; any other outcome is a wrong answer.
-    ``code_pass_timed_out`` is 1 if the time limit was exceeded, and ``code_pass_jailed`` is 0 if
-    the user has allowed a weaker sandbox.
+    other objects are represented by proxies, which never equal a plain value. An answer passes if
+    the tests run to their last line; any other outcome counts as wrong. ``code_pass_timed_out`` is
+    1 if the time limit was exceeded, and ``code_pass_jailed`` is 0 if the user has allowed a weaker
+    sandbox.
 
     Parameters
     ----------
     seconds : float, default 5.0
-        Wall-clock time limit of one program in seconds.
+        Wall-clock time limit per program in seconds.
     memory_mb : int, default 1024
-        Address space of one program in MB.
+        Address space limit per program in MB.
     packages : bool, default False
-        Whether programs may import installed packages; by default only the standard library, so
-        results do not depend on the machine.
+        Whether programs may import installed packages; by default, only the standard library, so
+        that results do not depend on the machine.
     indented : bool, default False
-        Whether a continuation of the prompt that does not start with a space is indented like the
-        prompt's last line, since some servers strip it. By default it is a syntax error, as in the
-        original HumanEval.
+        Whether a continuation of the prompt that does not start with a space is given the
+        indentation of the prompt's last line, since some servers strip it. By default, it is a
+        syntax error, as in the original HumanEval.
     name : str, default "code_pass"
         Name of the first column and prefix of the others.
 
@@ -129,13 +129,13 @@ class CodeTests:
     version = options_version("3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE, f"{self.name}_timed_out": KEPT, f"{self.name}_jailed": KEPT}
 
     def programs(self, response: Completion) -> tuple[str, str]:
         """Return the program (prompt and code) and the tests.
 
-        A context without tests, or with an entry point that is not a valid name, is an error.
+        Raise an error if the context has no tests or the entry point is not a valid name.
         """
         function = context_value(response, "entry_point") or ""
         if function and not str(function).isidentifier():
@@ -153,14 +153,14 @@ class CodeTests:
         Raises
         ------
         EvalToolkitError
-            If this system provides less than *jailed* and the user has not allowed it.
+            If this system cannot provide the level *jailed* and the user has not allowed less.
         """
         from eval_toolkit._internal.sandbox.levels import required_level
 
         return required_level().level.value
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the program passes, whether it timed out, and whether it ran jailed."""
+        """Return whether the program passes, whether it timed out, and whether it ran in a jail."""
         # Import lazily: only this grader needs to start processes.
         from eval_toolkit._internal.sandbox.levels import Level, required_level
 
@@ -193,7 +193,7 @@ class CodeTests:
 
 
 def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
-    """Return the prompt and the code as one program."""
+    """Join the prompt and the code into one program."""
     code = find_code(text, function)
     whole = code == text.removeprefix(_BYTE_ORDER_MARK)
     if not prompt:
@@ -208,7 +208,7 @@ def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
 
 
 def _before(prompt: str, function: str) -> str:
-    """Return the imports and helpers before the function in the prompt, which the tests may use."""
+    """Return the imports and helpers before the function in the prompt, for use by the tests."""
     stub = _stub(prompt, function) if function else None
     before = prompt[: stub.start()] if stub else ""
     return f"{before}\n" if before.strip() and _is_program(before) else ""
@@ -227,7 +227,7 @@ def _is_program(text: str) -> bool:
 
 
 def _body(code: str) -> str:
-    """Return the leading indented lines of a string."""
+    """Return the indented lines at the start of a string."""
     first = code.lstrip("\n")
     if not first.startswith((" ", "\t")):
         return code

@@ -46,9 +46,9 @@ def required_context_value(response: Any, key: str) -> Any:
 
 
 def comparison(response: Any) -> Callable[[float], bool]:
-    """Return a predicate for the rule given by ``comparison`` and ``n`` in the sample's context.
+    """Return a predicate built from ``comparison`` and ``n`` in the sample's context.
 
-    An example is ``{"comparison": "at least", "n": 100}``.
+    For example, ``{"comparison": "at least", "n": 100}`` accepts numbers from 100.
 
     Examples
     --------

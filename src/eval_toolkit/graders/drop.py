@@ -21,7 +21,7 @@ from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 20_000
-"""Maximum number of characters read, from the start of a response."""
+"""Maximum number of characters read from the start of a response."""
 
 _BETWEEN_TOKENS = re.compile(r"[ -]")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -30,7 +30,7 @@ _BETWEEN_SPANS = re.compile(r",(?!(?<=[0-9],)[0-9]{3}(?![0-9]))")
 """A comma, unless it separates thousands."""
 _Rules = tuple[str, ...]
 _RULES: tuple[_Rules, ...] = (("punctuation", "articles"), ("punctuation",), ())
-"""Normalisation rules: those of DROP, and weaker ones for spans that would become empty."""
+"""Normalisation rules of DROP, then weaker ones for spans that would become empty."""
 
 
 def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
     Raises
     ------
     InvalidInputError
-        If the answer has none of these.
+        If the answer contains none of these.
 
     Examples
     --------
@@ -78,15 +78,15 @@ class Drop:
     The response and each reference (one acceptable answer) are split into spans at commas that do
     not separate thousands. Answers whose spans contain commas are given as lists in the sample's
     context, under ``answers``, each as accepted by `drop_answer`; the references are then ignored.
-    The best answer counts, separately for each column.
+    Each column contains the best value over the answers.
 
     A span is split at spaces and hyphens; case, punctuation (except in numbers) and English
-    articles are removed, and numbers are normalised. A span of an answer that would become empty,
+    articles are ignored, and numbers are normalised. A span of an answer that would become empty,
     such as "A", keeps its articles, and if necessary its punctuation; the response is normalised in
-    the same way for that comparison. Exact match requires the same spans in the same number. F1 is
-    computed on the sets of tokens, and is 0 if the answer's span contains numbers and none of them
-    is in the response's span; spans are paired to maximise the sum of F1, which is divided by the
-    larger number of spans and rounded to two decimals.
+    the same way for that comparison. Exact match requires the same spans with the same
+    multiplicity. F1 is computed on the sets of tokens, and is 0 if the answer's span contains
+    numbers and none of them is in the response's span; spans are paired to maximise the sum of F1,
+    which is divided by the larger number of spans and rounded to two decimals.
 
     Only the first `TEXT_LIMIT` characters of a response are read.
 
@@ -104,13 +104,13 @@ class Drop:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {"drop_f1": ColumnInfo(bounds=(0.0, 1.0)), "drop_exact_match": RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the best F1 and whether any answer matches exactly."""
+        """Return the best F1, and whether any answer matches exactly."""
         spans = _BETWEEN_SPANS.split(response.completion[:TEXT_LIMIT])
-        golds = [[_wanted(span) for span in answer] for answer in _answers(response)]
+        golds = [[_normalised_span(span) for span in answer] for answer in _answers(response)]
         text = {
             rules: [_normal(span, rules) for span in spans]
             for rules in {rules for gold in golds for rules, _ in gold}
@@ -135,8 +135,8 @@ def _answers(response: Completion) -> list[Sequence[str]]:
     return answers
 
 
-def _wanted(span: str) -> tuple[_Rules, str]:
-    """Return the normalisation rules for a span, and the normalised span."""
+def _normalised_span(span: str) -> tuple[_Rules, str]:
+    """Return the normalisation rules for a span along with the normalised span."""
     read = [(rules, _normal(span, rules)) for rules in _RULES]
     return next((one for one in read if one[1]), read[0])
 
@@ -166,7 +166,7 @@ def _is_number(token: str) -> bool:
 
 
 def _agree(text: Mapping[_Rules, list[str]], gold: list[tuple[_Rules, str]]) -> bool:
-    """Return whether a prediction has exactly the spans of an answer."""
+    """Return whether a prediction contains exactly the spans of an answer."""
     found = {rules: {span for by, span in gold if by == rules} for rules in text}
     columns = zip(
         *([span in found[by] for span in spans] for by, spans in text.items()), strict=True
@@ -179,18 +179,18 @@ def _f1(text: Mapping[_Rules, list[str]], gold: list[tuple[_Rules, str]]) -> flo
     from scipy.optimize import linear_sum_assignment
 
     mine = {rules: [set(span.split()) for span in spans] for rules, spans in text.items()}
-    wanted = [(rules, set(span.split())) for rules, span in gold]
+    targets = [(rules, set(span.split())) for rules, span in gold]
     scores = np.zeros((len(gold), len(next(iter(text.values())))))
-    for row, (rules, bag) in enumerate(wanted):
+    for row, (rules, bag) in enumerate(targets):
         must = {token for token in bag if _is_number(token)}
-        for column, said in enumerate(mine[rules]):
-            if not must or must & said:
-                scores[row, column] = _bag_f1(said, bag)
+        for column, tokens in enumerate(mine[rules]):
+            if not must or must & tokens:
+                scores[row, column] = _bag_f1(tokens, bag)
     total = scores[linear_sum_assignment(scores, maximize=True)].sum()
     return float(np.round(total / max(scores.shape), 2))
 
 
-def _bag_f1(said: set[str], wanted: set[str]) -> float:
-    if not said or not wanted:
-        return float(said == wanted)
-    return 2.0 * len(said & wanted) / (len(said) + len(wanted))
+def _bag_f1(tokens: set[str], target: set[str]) -> float:
+    if not tokens or not target:
+        return float(tokens == target)
+    return 2.0 * len(tokens & target) / (len(tokens) + len(target))

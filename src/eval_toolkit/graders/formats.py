@@ -25,7 +25,7 @@ from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 250_000
-"""Maximum number of characters read, from the start of a response."""
+"""Maximum number of characters read from the start of a response."""
 
 
 # --- CSV ----------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 
 
 class _Table(NamedTuple):
-    """Consecutive lines with the same number of fields."""
+    """Block of consecutive lines with the same number of fields."""
 
     n_lines: int
     n_columns: int
@@ -45,14 +45,15 @@ class _Table(NamedTuple):
 class CsvFormat:
     r"""Whether a response contains a table with the right separator and columns.
 
-    A table consists of at least two consecutive lines with the same number of fields, at least two;
-    separators inside double quotes are ignored, and fields have no line breaks. Tables are searched
-    with comma, semicolon, tab, ``|`` and the required separator; the one with the most lines
-    counts, with ties in favour of the required separator, then of the most columns.
+    A table is a block of at least two consecutive lines with the same number of fields, also at
+    least two; separators inside double quotes are ignored, and fields have no line breaks. Tables
+    are detected with a comma, semicolon, tab, ``|`` or the required separator as the separator. The
+    table with the most lines is used; ties are broken by the required separator, then by the number
+    of columns.
 
     The columns, each 0 or 1, are ``<name>_has_csv``, ``<name>_is_separator_respected`` and
-    ``<name>_is_column_count_respected``, which is skipped if no number of columns is required. All
-    are 0 for a response without a table.
+    ``<name>_is_column_count_respected``, which is skipped if no column count is required. All are 0
+    for a response without a table.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class CsvFormat:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         parts = ("has_csv", "is_separator_respected", "is_column_count_respected")
         return {f"{self.name}_{part}": RATE for part in parts}
 
@@ -118,16 +119,16 @@ def _one_sign(separator: str) -> str:
     return separator
 
 
-def _largest_table(text: str, wanted: str) -> _Table | None:
+def _largest_table(text: str, required: str) -> _Table | None:
     lines = text.splitlines()
     found = [
         table
-        for separator in dict.fromkeys((wanted, *_SEPARATORS))
+        for separator in dict.fromkeys((required, *_SEPARATORS))
         for table in _tables(lines, separator)
     ]
     return max(
         found,
-        key=lambda table: (table.n_lines, table.separator == wanted, table.n_columns),
+        key=lambda table: (table.n_lines, table.separator == required, table.n_columns),
         default=None,
     )
 
@@ -190,11 +191,11 @@ class PostscriptFormat:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether there is a postscript."""
+        """Return whether the response has a postscript."""
         text = response.completion[:TEXT_LIMIT]
         found = re.search(_POSTSCRIPTS[self.marker], text, re.IGNORECASE | re.MULTILINE)
         return {self.name: float(found is not None)}
@@ -209,8 +210,8 @@ _PLACEHOLDER = re.compile(r"\[[^\[\]\n]{1,200}\]")
 class Placeholders:
     """Whether a response has enough placeholders, such as ``[name]``.
 
-    A placeholder is a string of 1 to 200 characters in square brackets on one line. The number of
-    placeholders is stored in ``<name>_n``.
+    A placeholder is a string of 1 to 200 characters in square brackets on one line. Their number is
+    stored in ``<name>_n``.
 
     Parameters
     ----------
@@ -241,14 +242,14 @@ class Placeholders:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE, f"{self.name}_n": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether there are enough placeholders, and their number."""
-        wanted = self.at_least
-        if wanted is None:
+        """Return whether the response has enough placeholders, and how many it has."""
+        minimum = self.at_least
+        if minimum is None:
             n = context_value(response, "n")
-            wanted = 1 if n is None else integer(n, "n", low=1)
+            minimum = 1 if n is None else integer(n, "n", low=1)
         found = len(_PLACEHOLDER.findall(response.completion[:TEXT_LIMIT]))
-        return {self.name: float(found >= wanted), f"{self.name}_n": float(found)}
+        return {self.name: float(found >= minimum), f"{self.name}_n": float(found)}

@@ -1,4 +1,4 @@
-"""Plain functions as graders."""
+"""Graders defined by plain functions."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ _DIGITS = 12
 
 
 class FunctionGrader:
-    """Grader that calls a function of the answer, or of the answer and the reference.
+    """Grader that calls a function with the answer, or with the answer and the reference.
 
     Parameters
     ----------
     function : callable
-        Returns a number, a bool, a `Grade`, or None to skip the answer. The second parameter
-        receives the reference, or a list if there are several.
+        Function of (answer) or (answer, reference) that returns a number, a bool, a `Grade`, or
+        None to skip the answer. ``reference`` is a list if there are several.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class FunctionGrader:
         return {self.name: ColumnInfo(higher_is_better=known_direction(self.name) is not False)}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the value of the function."""
+        """Return the result of the function."""
         truths = response.ground_truth_list
         arguments = (response.completion, truths[0] if len(truths) == 1 else truths)
         value = self._function(*arguments[: self._n])
@@ -84,7 +84,7 @@ def _n_arguments(function: Any, name: str) -> int:
     if not places or needed:
         what = f"also needs `{needed[0]}`" if needed else "takes no answer"
         raise InvalidTypeError(
-            f"the grader {name} {what}; a grader is a function of (answer) or (answer, reference)"
+            f"the grader {name} {what}; it must be a function of (answer) or (answer, reference)"
         )
     second = places[1] if len(places) > 1 else None
     takes = second is not None and (

@@ -29,11 +29,11 @@ _PLACES = 100
 _OPENING = re.compile(r"[\[{]")
 _WHITE_SPACE = " \t\n\r"
 _DIGITS = 310
-"""Maximum number of digits of an integer that a double can hold."""
+"""Maximum number of digits of an integer in the range of doubles."""
 
 
 class _TooDeepError(ValueError):
-    """The JSON is nested too deeply."""
+    """Raised for JSON that is nested too deeply."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json(text: str) -> Any:
-    """Parse a string as strict JSON.
+    """Parse a string as I-JSON.
 
     Raises ValueError if the string is invalid, too deeply nested or too long.
 
@@ -90,7 +90,7 @@ def read_json(text: str) -> Any:
 
 
 def _read_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value that starts at a position of a string, and its end."""
+    """Return the JSON value that starts at a position in a string, and where it ends."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except RecursionError:
@@ -114,7 +114,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _inside(text: str) -> list[Any]:
-    """Return a list with the longest array or object inside a string; empty if there is none."""
+    """Return a list of the longest array or object inside a string; empty if there is none."""
     best: list[Any] = []
     length = at = 0
     for _ in range(_PLACES if len(text) <= TEXT_LIMIT else 0):
@@ -145,8 +145,8 @@ class JsonFormat:
     The columns, each 0 or 1:
 
     - ``<name>_is_just_json``: the whole response is one JSON value, without a code fence.
-    - ``<name>_is_valid_json``: the response is or contains JSON. If there are several arrays and
-      objects within other text, the longest counts, for this and the other columns.
+    - ``<name>_is_valid_json``: the response is or contains JSON. If other text surrounds several
+    arrays or objects, all columns refer to the longest one.
     - ``<name>_fulfills_schema``: the value conforms to the schema; skipped without a schema. If the
       check exceeds the time limit, the value does not conform, and ``<name>_timed_out`` is 1.
     - ``<name>_exact_match``: the value equals a reference, ignoring the order of keys, whitespace,
@@ -186,12 +186,12 @@ class JsonFormat:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         parts = ("is_just_json", "is_valid_json", "fulfills_schema", "exact_match")
         return {**{f"{self.name}_{part}": RATE for part in parts}, f"{self.name}_timed_out": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the response meets each requirement."""
+        """Return one grade for each requirement."""
         try:
             found, alone = [read_json(response.completion)], True
         except ValueError:
@@ -229,7 +229,7 @@ def _equals(found: list[Any], response: Completion) -> float | Grade:
     if not truths:
         return Grade.skipped("the sample has no reference")
     try:
-        wanted = {_canonical(read_json(truth)) for truth in truths}
+        references = {_canonical(read_json(truth)) for truth in truths}
     except ValueError as error:
         return Grade.error(f"the reference is not JSON: {error}"[:300])
-    return float(bool(found) and _canonical(found[0]) in wanted)
+    return float(bool(found) and _canonical(found[0]) in references)

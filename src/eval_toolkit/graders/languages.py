@@ -1,8 +1,7 @@
 """Language identification with py3langid, and graders for a required or matching language.
 
-Only the first `TEXT_LIMIT` characters are read, without URLs. The grade of a response without
-letters or without a likely language is skipped. The choice of package is explained in
-docs/adr/0024.
+Only the first `TEXT_LIMIT` characters are read, and URLs are ignored. The grade is skipped if a
+response has no letters or no likely language. See docs/adr/0024 for the choice of package.
 """
 
 import functools
@@ -18,15 +17,14 @@ from eval_toolkit.graders.context import required_context_value
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 10_000
-"""Maximum number of characters read, from the start of a response."""
+"""Maximum number of characters read from the start of a response."""
 
 _LISTED = """
 af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl
 no pa pl pt ro ru sk sl so sq sv sw ta te th tl tr uk ur vi zh-cn zh-tw
 """
 LANGUAGES = tuple(_LISTED.split())
-"""Supported languages; close relatives (Bosnian, Galician) are excluded, since short texts are
-often misidentified as them.
+"""Supported languages, without Bosnian and Galician, which attract short texts in others.
 """
 
 _LEAST_PROBABILITY = 0.1
@@ -43,17 +41,17 @@ def require_detector(feature: str = "the language of a text") -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _identifier() -> Any:
-    """Return py3langid's model restricted to the supported languages; it is loaded once."""
+    """Load py3langid's model once, restricted to the supported languages."""
     package = require_detector()
-    made = package.LanguageIdentifier.from_model_file(
+    identifier = package.LanguageIdentifier.from_model_file(
         package.MODEL_FILE, norm_probs=True, min_confidence=_LEAST_PROBABILITY
     )
-    made.set_languages(_ASKED)
-    return made
+    identifier.set_languages(_ASKED)
+    return identifier
 
 
 def _chinese(text: str) -> str:
-    """Return the script of a Chinese text: that of the character set that covers more of it."""
+    """Return the likelier script of a Chinese text, by coverage of its character set."""
     characters = "".join(_HAN.findall(text))
     simplified, traditional = (
         len(characters.encode(name, "ignore")) for name in ("gb2312", "big5")
@@ -82,7 +80,7 @@ def detect_language(text: str) -> str | None:
     Parameters
     ----------
     text : str
-        Text; long texts are identified more reliably than a few words.
+        Text to identify; longer texts are identified more reliably.
 
     Returns
     -------
@@ -110,7 +108,7 @@ def detect_language(text: str) -> str | None:
 
 
 def _known(language: Any) -> str:
-    """Return a supported code; "zh" stands for both Chinese scripts."""
+    """Return the supported codes for a language; "zh" stands for both Chinese scripts."""
     code = str(language).strip().lower().replace("_", "-")
     short = code.partition("-")[0]
     for form in (code, short):  # de-AT
@@ -121,8 +119,8 @@ def _known(language: Any) -> str:
     )
 
 
-def _same(found: str, wanted: str) -> bool:
-    return found == wanted or found.startswith(f"{wanted}-")
+def _same(found: str, required: str) -> bool:
+    return found == required or found.startswith(f"{required}-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +165,18 @@ class LanguageMatch:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the response is in the required language."""
-        wanted = self.language
-        if wanted is None:
-            wanted = _known(required_context_value(response, "language"))
+        required = self.language
+        if required is None:
+            required = _known(required_context_value(response, "language"))
         found = detect_language(response.completion)
         if found is None:
             return {self.name: Grade.skipped("the language of the response is unknown")}
-        return {self.name: float(_same(found, wanted))}
+        return {self.name: float(_same(found, required))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +217,15 @@ class LanguageConsistency:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether both responses are in the same language."""
-        asked = detect_language(response.last_user_instruction)
-        if asked is None:
+        question = detect_language(response.last_user_instruction)
+        if question is None:
             return {self.name: Grade.skipped("the language of the question is unknown")}
         found = detect_language(response.raw_completion if self.raw else response.completion)
         if found is None:
             return {self.name: Grade.skipped("the language of the response is unknown")}
-        return {self.name: float(found == asked)}
+        return {self.name: float(found == question)}

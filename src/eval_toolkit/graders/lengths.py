@@ -37,7 +37,7 @@ from eval_toolkit.graders.json_format import read_json
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 500_000
-"""Maximum number of characters counted, from the start of a response."""
+"""Maximum number of characters counted from the start of a response."""
 
 _WORD_START = re.compile(r"(?<!\w)(?<!\w['’\-])\w")
 _EMPTY_LINES = re.compile(r"\n[^\S\n]*+\n")
@@ -125,7 +125,7 @@ _COUNTERS: Mapping[str, Callable[[str], int]] = {
 class UnitCount:
     """Whether a response has the required number of words, sentences, paragraphs or characters.
 
-    The requirement is given in the sample's context: ``comparison`` ("less than", "at most",
+    The sample's context specifies the requirement with ``comparison`` ("less than", "at most",
     "exactly", "at least" or "more than") and ``n``. The count is stored in ``<name>_n``.
 
     Parameters
@@ -159,11 +159,11 @@ class UnitCount:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE, f"{self.name}_n": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the count satisfies the requirement, and the count."""
+        """Return whether the count meets the requirement, and the count itself."""
         keeps = comparison(response)
         n = _COUNTERS[self.unit](response.completion)
         return {self.name: float(keeps(n)), f"{self.name}_n": float(n)}
@@ -173,10 +173,9 @@ class UnitCount:
 class LengthControl:
     """Deviation of a response from the required length.
 
-    The requirement is given by the reference, as JSON: ``{"unit": "words", "type": "target",
-    "count": 100}``. The unit is "words", "sentences", "paragraphs" or "characters", and the type
-    "target", "min" or "max". The distance is (length - count) / count, and 0 if a minimum or
-    maximum is satisfied.
+    The reference specifies the requirement as JSON: ``{"unit": "words", "type": "target", "count":
+    100}``. The unit is "words", "sentences", "paragraphs" or "characters", and the type "target",
+    "min" or "max". The distance is (length - count) / count, or 0 if a minimum or maximum is met.
 
     The columns are ``<name>``, 1 if the distance is within the tolerance (for "target") or 0 (for
     "min" and "max"); ``<name>_distance``, which is signed; and ``<name>_absolute_distance``.
@@ -184,7 +183,7 @@ class LengthControl:
     Parameters
     ----------
     tolerance : float, default 1/6
-        Maximum accepted relative deviation from the target.
+        Maximum relative deviation from the target.
     name : str, default "length_control"
         Name of the columns.
 
@@ -211,7 +210,7 @@ class LengthControl:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {
             self.name: RATE,
             f"{self.name}_distance": ColumnInfo(None, (-1.0, float("inf"))),
@@ -219,11 +218,11 @@ class LengthControl:
         }
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the length is accepted, and its deviation from the target."""
-        asked = _asked(references(response)[0])
-        kind = choice(str(asked.get("type")), "type", ("target", "min", "max"))
-        unit = choice(str(asked.get("unit")), "unit", tuple(_COUNTERS))
-        count = number(asked.get("count", ""), "count", low=0.0, include_low=False)
+        """Return whether the length is within the tolerance, and its deviation from the target."""
+        requirement = _requirement(references(response)[0])
+        kind = choice(str(requirement.get("type")), "type", ("target", "min", "max"))
+        unit = choice(str(requirement.get("unit")), "unit", tuple(_COUNTERS))
+        count = number(requirement.get("count", ""), "count", low=0.0, include_low=False)
         distance = (_COUNTERS[unit](response.completion) - count) / count
         if kind != "target":
             distance = max(distance, 0.0) if kind == "max" else min(distance, 0.0)
@@ -231,25 +230,25 @@ class LengthControl:
         return dict(zip(self.columns(), (float(kept), distance, abs(distance)), strict=True))
 
 
-def _asked(reference: str) -> Mapping[str, Any]:
+def _requirement(reference: str) -> Mapping[str, Any]:
     try:
         table = read_json(reference)
     except ValueError:
         table = None
     if not isinstance(table, dict):
         raise InvalidInputError(
-            f"the reference is {reference[:80]!r}; it must be JSON with unit, type and count"
+            f"the reference is {reference[:80]!r}; it must be JSON with 'unit', 'type' and 'count'"
         )
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class LengthRatio:
-    """Ratio of the word counts of a response and its original.
+    """Ratio of the word count of a response to that of its original.
 
-    The original is in the sample's context, under ``original``. If the context also has
-    ``comparison`` and ``n``, as in `UnitCount`, ``<name>_kept`` is 1 if the ratio satisfies them;
-    otherwise it is skipped.
+    The original is stored in the sample's context under ``original``. If the context also has
+    ``comparison`` and ``n``, as in `UnitCount`, ``<name>_kept`` is 1 if the ratio satisfies them
+    and 0 otherwise; without them, it is skipped.
 
     Parameters
     ----------
@@ -269,11 +268,11 @@ class LengthRatio:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: ColumnInfo(None, (0.0, float("inf"))), f"{self.name}_kept": RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the ratio, and whether it satisfies the requirement."""
+        """Return the ratio, and whether it meets the requirement."""
         words = count_words(str(required_context_value(response, "original")))
         if not words:
             raise InvalidInputError("`original` in the sample's context has no words")

@@ -1,4 +1,4 @@
-"""Loading of graders by name, for the command line and task files."""
+"""Load graders by name, for the command line and task files."""
 
 import inspect
 from collections.abc import Mapping
@@ -67,8 +67,7 @@ PLAIN_GRADERS = {
     "ternary_score": f"{_HERE}.choice_scores:TernaryScore",
     "word_count": f"{_HERE}.lengths:UnitCount",
 }
-"""Graders that only read the answer and can be reconstructed from stored runs
-(`graders.stored`)."""
+"""Graders that need only the answer; `graders.stored` can reconstruct them from stored runs."""
 _OURS = {
     **PLAIN_GRADERS,
     "code_pass": f"{_HERE}.code:CodeTests",
@@ -102,12 +101,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def available_graders() -> dict[str, str]:
-    """Return the names and locations of built-in graders and those of installed packages.
+    """Return the names and locations of built-in graders and graders of installed packages.
 
     Returns
     -------
     dict of str to str
-        Name to ``module:object``, sorted by name.
+        Mapping of names to ``module:object``, sorted by name.
 
     Examples
     --------
@@ -133,7 +132,7 @@ def default_graders(response_type: ResponseType | str) -> list[Grader]:
     Raises
     ------
     InvalidInputError
-        If there is no such type.
+        If the response type is unknown.
 
     Examples
     --------
@@ -171,7 +170,7 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
 
 
 def load_grader(given: Any, **options: Any) -> Grader:
-    """Return the grader given by a name, or by a mapping with a name and options.
+    """Load a grader from a name, or from a mapping with a name and options.
 
     Parameters
     ----------
@@ -179,14 +178,14 @@ def load_grader(given: Any, **options: Any) -> Grader:
         Name from `available_graders` or ``package.module:object``, optionally followed by options
         as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under ``grader``
         and the options as additional keys. A function of (answer) or (answer, reference) that
-        returns a number or a bool becomes a grader with its name. A grader is returned unchanged.
+        returns a number or a bool becomes a grader named after it. A grader is returned unchanged.
     **options
         Options of the grader.
 
     Returns
     -------
     Grader
-        Grader with the given options.
+        Grader configured with the options.
 
     Raises
     ------
@@ -208,7 +207,7 @@ def load_grader(given: Any, **options: Any) -> Grader:
 
 
 def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> Grader:
-    """Return the grader given by a name or a mapping from a given origin; see `load_grader`.
+    """Load a grader named by a file, the command line or code; see `load_grader`.
 
     Raises `InvalidInputError` if a file names a grader that the user did not allow.
 
@@ -236,15 +235,15 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
                 "an object with `name`, `version` and `grade(response)`"
             )
         return given
-    name, told = name_and_options(given)
+    name, inline = name_and_options(given)
     name = _SYNONYMS.get(name.lower(), name)
     preset = PRESETS.get(known_name("graders", name, _OURS) or "", {})
     found = load_plugin("graders", name, _OURS, origin=origin)
-    every = {**preset, **told, **options}
+    every = {**preset, **inline, **options}
     if ":" in name and not every and inspect.isfunction(found) and _needs_answer(found):
         return named_grader(found, {}, origin=origin)
-    made: Grader = finish_plugin("graders", name, found, every, protocol=Grader, origin=origin)
-    return made
+    grader: Grader = finish_plugin("graders", name, found, every, protocol=Grader, origin=origin)
+    return grader
 
 
 def _needs_answer(function: Any) -> bool:
@@ -257,7 +256,7 @@ def _needs_answer(function: Any) -> bool:
 
 
 def check_named(given: Any, *, origin: Origin) -> None:
-    """Raise if a file names a grader that requires an import, without importing it.
+    """Raise an error if a file names a grader that must be imported, without importing it.
 
     Names such as ``package.module:object``, and options that execute code, are errors unless the
     user allowed them.
@@ -268,14 +267,14 @@ def check_named(given: Any, *, origin: Origin) -> None:
     >>> check_named("f1{normalise='plain'}", origin=read_from("task.toml"))
     """
     table = given if isinstance(given, Mapping) else {"grader": given}
-    name, told = name_and_options(str(table.get("grader", "")))
+    name, inline = name_and_options(str(table.get("grader", "")))
     if ":" in name:
         origin.refuse_import(name, f"the module {name.partition(':')[0]}")
-    origin.refuse_consent([table, told])
+    origin.refuse_consent([table, inline])
 
 
 def required_options(grader: Any) -> list[str]:
-    """Return the options of a grader class without a default.
+    """Return the options of a grader class that have no default.
 
     Examples
     --------

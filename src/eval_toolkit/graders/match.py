@@ -1,4 +1,4 @@
-"""Grader that selects the comparison for each item: its own grader, choices, numbers or strings."""
+"""Grader that chooses how to compare each item: by its own grader, choice, number or string."""
 
 import re
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ from eval_toolkit.plugins import Origin
 from eval_toolkit.protocols import Grader
 
 GRADER_FIELD = "grader"
-"""Field of an item, and key of the context, that names its grader."""
+"""Field of an item and key of the context that name the grader of the item."""
 _OPTIONS = "options"
-"""Key of the context with the choices of an item, as lettered in its prompt."""
+"""Context key of the choices of an item, as lettered in its prompt."""
 _PLAIN = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 _WITH_ARTICLES = TextRules(ignore_case=True, ignore_punctuation=True)
 _LEAD = re.compile(
@@ -35,21 +35,21 @@ _LEAD = re.compile(
     r",?\s{1,2}){0,4}answer[*_]{0,3}\s?(?:is|would be|[:=])(?=[\s*_:])",
     re.IGNORECASE,
 )
-"""Words before an answer, at the start of a sentence: "The answer is", "**Final answer:**"."""
+"""Phrases before an answer, at the start of a sentence: "The answer is", "**Final answer:**"."""
 _NUMBER_MATCH = NumberMatch()
-_OF_RUN = "name it for the whole run with --grader (graders=)"
+_OF_RUN = "set it for the whole run with --grader (graders=)"
 _ORIGIN = Origin("the data", f"the field {GRADER_FIELD!r}", remedy=_OF_RUN)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Whether the answer matches the reference, by a comparison that depends on the item.
+    """Whether the answer matches the reference, compared as appropriate for the item.
 
-    An item is graded by the grader named in its field ``grader``; if it has lettered choices, by
-    the letter or the wording of the choice; if its references are numbers, by the final number of
-    the answer; otherwise by string comparison, ignoring case, punctuation and articles. In the
-    latter case, either the whole answer must match, or the rest of the line after the last "The
-    answer is" or "Answer:".
+    An item with a field ``grader`` is graded by the grader it names; an item with lettered choices
+    by the letter or the wording of the choice; and an item whose references are numbers by the
+    final number of the answer. Otherwise strings are compared, ignoring case, punctuation and
+    articles: either the whole answer must match, or the rest of the line after the last "The answer
+    is" or "Answer:".
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ class Match:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE, f"{self.name}_by": TEXT}
 
     def grade(self, response: Completion) -> Mapping[str, float | str | Grade]:
-        """Return 1 if the answer matches a reference, else 0, and the comparison used."""
+        """Return 1 if the answer matches a reference and 0 otherwise, and the comparison used."""
         how, value = self._graded(response)
         return {self.name: value, f"{self.name}_by": how}
 
@@ -97,39 +97,39 @@ class Match:
 
 
 def _says(response: Completion) -> bool:
-    """Return whether the response, or the answer that it introduces, is a reference."""
+    """Return whether the response, or the answer stated in it, equals a reference."""
     text = response.completion
-    said = [text]
+    candidates = [text]
     for lead in _LEAD.finditer(text):
-        said[1:] = [text[lead.end() :].strip().partition("\n")[0]]
+        candidates[1:] = [text[lead.end() :].strip().partition("\n")[0]]
     for truth in references(response):
         # a reference such as "A" is more than an article
         rules = _PLAIN if _PLAIN.apply(truth) else _WITH_ARTICLES
-        if rules.apply(truth) in map(rules.apply, said):
+        if rules.apply(truth) in map(rules.apply, candidates):
             return True
     return False
 
 
 def _chosen(response: Completion, options: list[str]) -> bool:
-    """Return whether an answer names the correct choice, by wording or by letter."""
+    """Return whether an answer names the correct choice by wording or by letter."""
     right = {_PLAIN.apply(truth) for truth in references(response)}
     plain = [_PLAIN.apply(one) for one in options]
-    said = _PLAIN.apply(response.completion)
-    if said in plain and len(said) > 1:
-        return said in right
+    answer = _PLAIN.apply(response.completion)
+    if answer in plain and len(answer) > 1:
+        return answer in right
     letter = find_letter(response.completion, len(options))
     if letter is not None:
         return plain[ord(letter) - ord("A")] in right
-    named = [one for one in plain if one and f" {one} " in f" {said} "]
+    named = [one for one in plain if one and f" {one} " in f" {answer} "]
     longest = [one for one in named if not any(one != other and one in other for other in named)]
     return len(longest) == 1 and longest[0] in right
 
 
 @lru_cache(maxsize=64)
 def grader_of_item(name: str) -> Grader:
-    """Return the grader named by an item: a built-in one or that of an installed package.
+    """Load the grader named by an item; it must be built in or part of an installed package.
 
-    It may have options, but must grade strings without a model.
+    It may have options, but must grade strings and need no model.
 
     Examples
     --------
@@ -139,14 +139,14 @@ def grader_of_item(name: str) -> Grader:
     from eval_toolkit.graders.judges.requests import judges_in
     from eval_toolkit.graders.loading import named_grader
 
-    made: Any = named_grader(name, {}, origin=_ORIGIN)
-    if judges_in([made]):
+    grader: Any = named_grader(name, {}, origin=_ORIGIN)
+    if judges_in([grader]):
         raise InvalidInputError(
             f"the field {GRADER_FIELD!r} names {name!r}, which needs a model; {_OF_RUN}"
         )
-    kinds = getattr(made, "response_types", COMPLETIONS)
+    kinds = getattr(grader, "response_types", COMPLETIONS)
     if not set(COMPLETIONS) & set(kinds):
         raise InvalidInputError(
             f"the field {GRADER_FIELD!r} names {name!r}, which does not grade strings"
         )
-    return made  # type: ignore[no-any-return]
+    return grader  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from eval_toolkit.graders.extraction import find_number
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 100_000
-"""Maximum number of characters searched for a number, counted from the end of a response."""
+"""Number of characters, from the end of a response, searched for a number."""
 _FAR = Fraction(10_000)
 """Difference above which the similarity is 0, since the power of 2 underflows."""
 
@@ -27,8 +27,8 @@ class ExponentialSimilarity:
     """Similarity of a percentage to the reference, halved for every ten points of difference.
 
     The similarity is 2^(-10·|p - q| / 100), where p is the number that `find_number` extracts from
-    the response and q that of the reference; the best of several references counts. For a response
-    without a number, it and ``<name>_found`` are 0. Only the last `TEXT_LIMIT` characters are
+    the response and q that of the reference; the best reference is used. For a response without a
+    number, the similarity and ``<name>_found`` are 0. Only the last `TEXT_LIMIT` characters are
     searched.
 
     Parameters
@@ -48,7 +48,7 @@ class ExponentialSimilarity:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0)), f"{self.name}_found": RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:

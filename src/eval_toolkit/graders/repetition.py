@@ -12,17 +12,17 @@ from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_ve
 from eval_toolkit.models.responses import Completion
 
 WORD_LIMIT = 500_000
-"""Maximum number of words read, from the start of a response."""
+"""Maximum number of words read from the start of a response."""
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-"""Multipliers of SplitMix64."""
+"""Multipliers of the SplitMix64 hash function."""
 
 
 def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
     """Return whether a sequence of consecutive words is repeated in a response.
 
-    ``window`` is the length of the sequence in words; occurrences may overlap. The result is exact,
-    and computed in O(n log n).
+    ``window`` is the length of the sequence in words; occurrences may overlap. The result is exact
+    and takes O(n log n) time.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
 
 
 def _equal(codes: IntArray, starts: NDArray[Any], window: int) -> bool:
-    """Return whether windows with equal hashes have equal content."""
+    """Return whether two windows with the same hash have the same content."""
     first = codes[starts[0] : starts[0] + window]
     return all(np.array_equal(first, codes[at : at + window]) for at in starts[1:])
 
@@ -75,7 +75,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedText:
-    """Whether a response repeats itself: 1 if a word sequence occurs again; lower is better.
+    """Whether a response repeats a sequence of words; lower is better.
 
     Words are separated by whitespace and not normalised; occurrences may overlap, so a
     repeated single word counts. Only the first `WORD_LIMIT` words of a response are read.
@@ -112,7 +112,7 @@ class RepeatedText:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: ColumnInfo(False, (0.0, 1.0))}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:

@@ -18,7 +18,7 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.models.responses import Completion
 
 WORD_LIMIT = 20_000
-"""Maximum number of words compared, from the start of a response; later words match nothing."""
+"""Maximum number of words compared from the start of a response; later words match nothing."""
 
 _ALPHANUMERICS = re.compile(r"[a-z0-9]+")
 _TOKENISERS: Mapping[str, Callable[[str], list[str]]] = {
@@ -56,10 +56,10 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
 class Rouge:
     """ROUGE-1, ROUGE-2 and ROUGE-L of a response, and their geometric mean.
 
-    Each is an F1 score, 2·common / (count in the response + count in the reference), of words, of
-    word bigrams, or of the longest common subsequence of words. Words are not stemmed. The best of
-    several references counts, separately for each column. A response or reference without words
-    scores 0.
+    Each is an F1 score, 2·common / (count in the response + count in the reference), computed from
+    words, word bigrams, or the longest common subsequence of words. Words are not stemmed. Each
+    column contains the best value over the references. A response or reference without words scores
+    0.
 
     Only the first `WORD_LIMIT` words of a response are compared; the rest still counts in its
     length, so overlong responses are not rewarded. ``<name>_cut`` is 1 if there were more
@@ -68,8 +68,8 @@ class Rouge:
     Parameters
     ----------
     tokenise : {"whitespace", "rouge"}, default "whitespace"
-        "whitespace" splits at whitespace. "rouge" uses runs of a to z and digits in the
-        lower-cased text, as rouge-score does.
+        "whitespace" splits at whitespace. "rouge" lower-cases the text and extracts runs of a to z
+        and digits, like rouge-score.
     name : str, default "rouge"
         Prefix of the columns ``<name>_1``, ``<name>_2``, ``<name>_l``, ``<name>_geometric_mean``.
 
@@ -96,7 +96,7 @@ class Rouge:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         graded = {f"{self.name}_{part}": ColumnInfo(bounds=(0.0, 1.0)) for part in _MEASURES}
         return {**graded, f"{self.name}_cut": KEPT}
 

@@ -3,8 +3,8 @@
 The time to check most schemas grows with the size of the value. Patterns and ``uniqueItems`` can
 take much longer on some values, recursive schemas can double the time with every level, and
 ``unevaluated…`` keywords evaluate nested schemas twice. Schemas are themselves validated against a
-metaschema with such keywords. Schemas with these keywords, long schemas, and long values are
-therefore checked in a worker process with a time limit.
+metaschema with such keywords. Schemas with these keywords, long schemas and long values are
+therefore validated in a worker process with a time limit.
 """
 
 import functools
@@ -17,7 +17,7 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError
 
 SECONDS = 5.0
-"""Time limit in seconds of a check in a worker."""
+"""Time limit in seconds for a check in a worker process."""
 
 _FEATURE = "a JSON schema"
 _MEMORY_MB = 1024
@@ -28,15 +28,15 @@ _SLOW = (
 _SHORT = 2_000
 """Maximum length of a schema that is checked in this process."""
 _STEPS = 5_000_000
-"""Maximum product of schema length and number of values checked in this process: under a second."""
+"""Maximum schema length times number of values checked in this process (under a second)."""
 _FRAMES = 10_000
-"""Maximum recursion depth: a hundred per level of a value."""
+"""Maximum recursion depth, which allows about a hundred frames per level of a value."""
 
 
 def schema_text(given: Any) -> str:
-    """Return a schema, given as a mapping or a JSON string, as JSON with sorted keys.
+    """Serialise a schema, given as a mapping or a JSON string, with sorted keys.
 
-    A schema that is invalid or takes too long to check is an error.
+    Raises an error if the schema is invalid or takes too long to check.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def schema_text(given: Any) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _problem(schema: str) -> str:
-    """Return why a string is not a valid schema, or "" if it is."""
+    """Return why a string is not a valid schema; "" if it is valid."""
     if len(schema) <= _SHORT:
         return _problem_here(schema)
     require("jsonschema", feature=_FEATURE, extra="validation")
@@ -101,7 +101,7 @@ def _in_worker(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.lru_cache(maxsize=64)
 def _validator(schema: str) -> Any:
-    """Return a validator for a schema that never fetches remote references."""
+    """Return a validator for a schema; it never fetches remote references."""
     referencing = require("referencing", feature=_FEATURE, extra="validation")
     table = json.loads(schema)
     return _kind(table)(table, registry=referencing.Registry())
@@ -110,8 +110,8 @@ def _validator(schema: str) -> Any:
 def follows(value: Any, schema: str) -> bool:
     """Return whether a value conforms to a schema.
 
-    Raises `Overrun` if the check takes too long, and any exception caused by the schema, such as a
-    dangling reference.
+    Raises `Overrun` if the check takes too long, and any exception caused by the schema, such as
+    for an unresolvable reference.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reconstruction of graders and their corpus metrics from stored runs."""
+"""Reconstruct graders and their corpus metrics from stored runs."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from eval_toolkit.protocols import Grader, MetricSpec
 
 _OPTION = re.compile(r"\+(?=\w+=)")
 _LONGEST, _MOST_JOINED = 100_000, 20
-"""Maximum length of a version, and maximum number of "+x=" that one option value may contain."""
+"""Maximum length of a version, and maximum number of "+x=" in one option value."""
 
 
 class StoredRun(Protocol):
@@ -20,17 +20,16 @@ class StoredRun(Protocol):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """Content of ``manifest.json``."""
+        """Contents of ``manifest.json``."""
         ...
 
 
 def grader_of_version(name: str, version: str) -> Grader | None:
-    """Return the grader with a given name and version, as written by `options_version`.
+    """Reconstruct a grader from its name and a version written by `options_version`.
 
-    ``version`` is the number with the options that differ from the defaults. Only
-    `loading.PLAIN_GRADERS` are constructed: judges, panels, plugins, graders from modules and
-    graders that run programs are never reconstructed from a file. None is also returned if the
-    current version differs.
+    ``version`` is a number followed by the non-default options. Only `loading.PLAIN_GRADERS` are
+    reconstructed from a file, never judges, panels, plugins, graders from modules or graders that
+    run programs. Returns None for those, and if the current version differs.
 
     Examples
     --------
@@ -44,10 +43,10 @@ def grader_of_version(name: str, version: str) -> Grader | None:
     if name not in PLAIN_GRADERS:
         return None
     try:
-        made = named_grader(name, _options(version), origin=read_from("manifest.json", "graders"))
+        grader = named_grader(name, _options(version), origin=read_from("manifest.json", "graders"))
     except (EvalToolkitError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    return made if (made.name, str(made.version)) == (name, version) else None
+    return grader if (grader.name, str(grader.version)) == (name, version) else None
 
 
 def _options(version: str) -> dict[str, Any]:
@@ -75,28 +74,28 @@ def _is_literal(text: str) -> bool:
 
 
 def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
-    """Return the corpus metrics of the runs' graders, such as corpus BLEU.
+    """Return the corpus metrics of the graders of stored runs, such as corpus BLEU.
 
-    Pass them to `compare_runs` and `evaluate_gate` as ``specs``, since corpus metrics are not means
-    of a column and cannot be reconstructed from their names.
+    Pass them to `compare_runs` and `evaluate_gate` as ``specs``, since a corpus metric is not the
+    mean of a column and cannot be reconstructed from its name.
 
-    Only graders with the same version in all runs are used. Those of task code and of lm-eval
-    files, and those that need an extra that is not installed, are omitted.
+    Only graders with the same version in all runs are used. Graders defined in task code or lm-eval
+    files and graders that require a missing extra are omitted.
 
     Examples
     --------
     >>> import tempfile
     >>> from eval_toolkit.runs import write_run
     >>> results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
-    >>> told = {"run_id": "r", "config": {"graders": {"chrf": "1+word_order=2", "f1": "2"}}}
-    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest=told)
+    >>> manifest = {"run_id": "r", "config": {"graders": {"chrf": "1+word_order=2", "f1": "2"}}}
+    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest=manifest)
     >>> [metric.name for metric in stored_metrics([run])]
     ['chrf_corpus']
     """
-    told = [_graders(run) for run in runs]
+    versions = [_graders(run) for run in runs]
     found: dict[str, MetricSpec] = {}
-    for name, version in (told[0] if told else {}).items():
-        if any(other.get(name) != version for other in told):
+    for name, version in (versions[0] if versions else {}).items():
+        if any(other.get(name) != version for other in versions):
             continue
         own = getattr(grader_of_version(name.partition("(")[0], str(version)), "metrics", None)
         found |= {spec.name: spec for spec in (own() if callable(own) else ())}

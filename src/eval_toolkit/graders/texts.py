@@ -2,7 +2,7 @@
 
 User-supplied patterns are applied to at most the last `PATTERN_LIMIT` characters of a response. A
 pattern that could be slow on some responses, such as ``(a+)+$``, runs in a worker process and is
-stopped after a second: the response then counts as one without a match, and the column
+stopped after a second; the response then counts as having no match, and the column
 ``<name>_timed_out`` is 1. Only graders with such a pattern have that column.
 """
 
@@ -49,8 +49,8 @@ class TextRules:
     ignore_whitespace : bool, default True
         Whether whitespace of any length is equivalent to one space.
     ignore : sequence of str
-        Patterns whose matches are removed first, in order, from the end of a response only; see
-        `eval_toolkit.graders.texts` on slow patterns.
+        Patterns whose matches are removed first, in this order. Only the end of a long response is
+        searched; see `eval_toolkit.graders.texts`, also for slow patterns.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class TextRules:
 
 
 def applied(rules: TextRules, response: Completion) -> list[str]:
-    """Return the normalised references; a timeout is an error of the task."""
+    """Return the normalised references; a timeout is a task error."""
     try:
         return [rules.apply(truth) for truth in references(response)]
     except Overrun as error:
@@ -108,12 +108,12 @@ def applied(rules: TextRules, response: Completion) -> list[str]:
 
 
 def timed_out_columns(name: str, may_overrun: bool) -> dict[str, ColumnInfo]:
-    """Return the column for timeouts if a pattern can exceed the time limit."""
+    """Return the timeout column if a pattern may exceed the time limit."""
     return {f"{name}_timed_out": KEPT} if may_overrun else {}
 
 
 def without_punctuation(text: str) -> str:
-    """Return a string without Unicode and ASCII punctuation."""
+    """Remove Unicode and ASCII punctuation from a string."""
     text = text.translate(_ASCII_PUNCTUATION)
     if text.isascii():
         return text
@@ -163,7 +163,7 @@ class ExactMatch:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE, **timed_out_columns(self.name, self._rules.may_overrun)}
 
     def answer(self, response: Completion) -> str | None:
@@ -174,7 +174,7 @@ class ExactMatch:
             return None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return 1 if any reference matches, else 0."""
+        """Return 1 if the response equals any reference, else 0."""
         truths = applied(self._rules, response)
         late = dict.fromkeys(timed_out_columns(self.name, self._rules.may_overrun), 0.0)
         try:
@@ -188,8 +188,8 @@ class ExactMatch:
 class Includes:
     """Whether the response contains one of the references.
 
-    A reference must not be a part of a longer word or number: neither "art" nor "1" matches in
-    "party of 10". An empty reference only matches an empty response.
+    By default, a reference must not be part of a longer word or number: neither "art" nor "1"
+    matches in "party of 10". An empty reference matches only an empty response.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Includes:
     ignore_punctuation, ignore_articles : bool, default False
         See `TextRules`.
     whole_words : bool, default True
-        Whether a match must not be part of a longer word or number.
+        Whether to reject matches inside a longer word or number.
     name : str, default "includes"
         Name of the column.
 
@@ -230,11 +230,11 @@ class Includes:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return 1 if any reference is in the response, else 0."""
+        """Return 1 if the response contains any reference, else 0."""
         text = self._rules.apply(response.completion)
         return {
             self.name: float(any(self._is_in(one, text) for one in applied(self._rules, response)))
@@ -259,9 +259,9 @@ class Includes:
 
 _AROUND = string.punctuation + string.whitespace + "«»“”‘’„…。！？"
 _WORD = r"[^\W_\u3040-\u30ff\u3400-\u9fff]"
-"""Character of a word; Chinese and Japanese have no space between words."""
+"""Matches a word character, except in Chinese and Japanese, which have no spaces between words."""
 _WITHIN = re.compile(rf"{_WORD}\x00{_WORD}|[0-9][.,]?\x00[0-9]|[0-9]\x00[.,][0-9]")
-"""Boundary inside a word or a number."""
+"""Matches a position inside a word or number."""
 
 
 def _continues(before: str, inner: str, after: str) -> bool:
@@ -282,8 +282,7 @@ class TokenF1:
     F1 is 2·common / (words of the response + words of the reference), with common words counted
     with multiplicity. An empty response scores 1 against an empty reference and 0 otherwise.
     SQuAD's rules would remove all words of a reference such as "A" or "?"; such a reference keeps
-    its articles, and if it is still empty also its punctuation, so no empty response matches
-    it.
+    its articles and, if it is still empty, its punctuation, so that no empty response matches it.
 
     Parameters
     ----------
@@ -311,7 +310,7 @@ class TokenF1:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:

@@ -2,8 +2,8 @@
 
 A corpus score is not the mean of the scores of responses; it is computed from counts summed over
 all responses. Each grader stores the counts of a response in separate columns, and its
-``metrics()`` returns the corpus score, which has an interval like any other metric. Both scores are
-equal to sacrebleu's.
+``metrics()`` returns the corpus score, which has an interval like any other metric. Both kinds of
+scores equal sacrebleu's.
 
 BLEU and chrF read only the first `TEXT_LIMIT` characters of a response; ``<name>_cut`` is 1 if
 there were more.
@@ -32,7 +32,7 @@ from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
 
 TEXT_LIMIT = 100_000
-"""Maximum number of characters read, from the start of a response."""
+"""Maximum number of characters read from the start of a response."""
 
 _PERCENT = (0.0, 100.0)
 _BLEU_ORDER = 4
@@ -42,7 +42,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def _texts(response: Completion) -> tuple[str, list[str], bool]:
-    """Return the response and references, truncated, and whether any was too long."""
+    """Return the truncated response and references, and whether any was too long."""
     truths = references(response)
     cut = any(len(text) > TEXT_LIMIT for text in (response.completion, *truths))
     return response.completion[:TEXT_LIMIT], [truth[:TEXT_LIMIT] for truth in truths], cut
@@ -60,7 +60,7 @@ def _corpus_metric(
 
 
 def corpus_bleu(sums: FloatArray) -> FloatArray:
-    """Return BLEU from sums of counts, smoothed as in NIST's mteval ("exp").
+    """Compute BLEU from sums of counts, smoothed as in NIST's mteval ("exp").
 
     Parameters
     ----------
@@ -78,16 +78,16 @@ def corpus_bleu(sums: FloatArray) -> FloatArray:
     >>> corpus_bleu(np.array([[5.0, 5, 5, 4, 3, 2, 5, 4, 3, 2]])).round(6)
     array([100.])
     """
-    length, wanted = sums[:, 0], sums[:, 1]
+    length, reference_length = sums[:, 0], sums[:, 1]
     right, of = sums[:, 2 : 2 + _BLEU_ORDER], sums[:, 2 + _BLEU_ORDER :]
     scored = right.any(axis=1) & (of > 0).all(axis=1)
     none_right = right <= 0
     # The first order without matches counts half an n-gram, the next one a quarter …
     right = np.where(none_right, 0.5 ** none_right.cumsum(axis=1), right)
     mean = np.log(right / np.where(of > 0, of, 1.0)).mean(axis=1)
-    short = np.minimum(0.0, 1.0 - wanted / np.where(length > 0, length, 1.0))
+    short = np.minimum(0.0, 1.0 - reference_length / np.where(length > 0, length, 1.0))
     values = np.where(scored, 100.0 * np.exp(mean + short), 0.0)
-    return np.where(wanted > 0, values, np.nan)
+    return np.where(reference_length > 0, values, np.nan)
 
 
 @functools.lru_cache(maxsize=16)
@@ -98,11 +98,12 @@ def _bleu(tokenise: str, lowercase: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Bleu:
-    """BLEU by sacrebleu, 0 to 100: per response, and ``<name>_corpus`` over all responses.
+    """BLEU as computed by sacrebleu, from 0 to 100.
 
-    Responses are scored with the orders for which they are long enough (``effective_order``), the
-    corpus with orders 1 to 4; both with "exp" smoothing. All references of a response are used
-    together.
+    The column ``<name>`` contains the score of each response; the metric ``<name>_corpus`` is the
+    score of the corpus. Responses are scored with the n-gram orders for which they are long enough
+    (``effective_order``), the corpus with orders 1 to 4, both with "exp" smoothing. All references
+    of a response are used together.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ class Bleu:
         return [f"{self.name}_{part}" for part in parts]
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         kept = dict.fromkeys([*self._counts(), f"{self.name}_cut"], KEPT)
         return {self.name: ColumnInfo(bounds=_PERCENT), **kept}
 
@@ -170,12 +171,12 @@ class Bleu:
 
 
 def corpus_chrf(sums: FloatArray) -> FloatArray:
-    """Return chrF2 from sums of counts; precision and recall are averaged over the orders.
+    """Compute chrF2 from sums of counts; precision and recall are averaged over the orders.
 
     Parameters
     ----------
     sums : array of shape (n, 3·orders)
-        For each order, the n-grams of the responses, of the references, and the matching ones.
+        For each order: n-grams of the responses, n-grams of the references, and matching n-grams.
 
     Returns
     -------
@@ -201,10 +202,10 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class ChrF:
-    """chrF2, 0 to 100: character n-grams up to length 6 without whitespace, β = 2.
+    """chrF2, from 0 to 100: character n-grams up to length 6 without whitespace, with β = 2.
 
-    Score per response, and ``<name>_corpus`` over all responses. The best of several references
-    counts.
+    The column ``<name>`` contains the score of each response; the metric ``<name>_corpus`` is the
+    score of the corpus. The best reference is used.
 
     Parameters
     ----------
@@ -244,7 +245,7 @@ class ChrF:
         return [f"{self.name}_{part}_{order}" for order in orders for part in parts]
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         kept = dict.fromkeys([*self._counts(), f"{self.name}_cut"], KEPT)
         return {self.name: ColumnInfo(bounds=_PERCENT), **kept}
 
@@ -278,7 +279,7 @@ class ChrF:
 
 
 def _apart(words: Iterable[str]) -> Iterable[str]:
-    """Split one trailing or leading punctuation mark off each word."""
+    """Separate one leading or trailing punctuation mark from each word."""
     for word in words:
         if len(word) > 1 and word[-1] in _PUNCTUATION:
             yield from (word[:-1], word[-1])
@@ -290,10 +291,10 @@ def _apart(words: Iterable[str]) -> Iterable[str]:
 
 def _agreement(text: list[Counter[Hashable]], truth: list[Counter[Hashable]]) -> list[float]:
     counts: list[float] = []
-    for mine, wanted in zip(text, truth, strict=True):
+    for mine, target in zip(text, truth, strict=True):
         # If the reference is too short for an order, n-grams of the text are not counted.
-        said = mine.total() if wanted else 0
-        counts += [said, wanted.total(), (mine & wanted).total()]
+        total = mine.total() if target else 0
+        counts += [total, target.total(), (mine & target).total()]
     return counts
 
 
@@ -301,12 +302,12 @@ def _agreement(text: list[Counter[Hashable]], truth: list[Counter[Hashable]]) ->
 
 
 def corpus_ter(sums: FloatArray) -> FloatArray:
-    """Return TER from sums: edits per hundred reference words.
+    """Compute TER, the number of edits per hundred reference words, from sums.
 
     Parameters
     ----------
     sums : array of shape (n, 2)
-        Edits, and words of the references.
+        Number of edits and number of reference words.
 
     Returns
     -------
@@ -330,20 +331,20 @@ def _ter(case_sensitive: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Ter:
-    """TER by sacrebleu: edits and shifts per hundred reference words; lower is better.
+    """TER as computed by sacrebleu: edits and shifts per hundred reference words; lower is better.
 
-    Score per response, and ``<name>_corpus`` over all responses. With several references, the
-    minimum number of edits is divided by the mean reference length. The score is skipped for
-    references without words.
+    The column ``<name>`` contains the score of each response; the metric ``<name>_corpus`` is the
+    score of the corpus. With several references, the minimum number of edits is divided by the mean
+    reference length. The score is skipped for references without words.
 
     Parameters
     ----------
     case_sensitive : bool, default False
         Whether to distinguish case.
     max_words : int, default 80
-        Maximum number of words in the search for shifts, whose time grows quadratically, up to two
-        seconds for 80. Additional words of a response count as one edit each, and ``<name>_cut`` is
-        1; longer references are an error.
+        Maximum number of words in the search for shifts, which takes quadratic time (up to two
+        seconds for 80 words). Each additional word of a response counts as an edit, and
+        ``<name>_cut`` is 1; longer references are an error.
     name : str, default "ter"
         Name of the column.
 
@@ -375,7 +376,7 @@ class Ter:
         return [f"{self.name}_edits", f"{self.name}_reference_words"]
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         kept = dict.fromkeys([*self._counts(), f"{self.name}_cut"], KEPT)
         return {self.name: ColumnInfo(False, (0.0, math.inf)), **kept}
 

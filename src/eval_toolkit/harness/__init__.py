@@ -1,8 +1,8 @@
-"""Evaluation of rows: every scorer on every slice or fold, with intervals.
+"""Evaluation of scorers on slices or cross-validation folds, with confidence intervals.
 
 `evaluate` takes scorers and slices; `evaluate_folded` splits, fits and evaluates on each fold;
-`score_predictions` takes existing predictions. `save_run` stores a result of the first two as a run
-that can be read back and compared.
+`score_predictions` evaluates existing predictions. `save_run` stores the result of either of the
+first two as a run, which can be loaded and compared later.
 """
 
 from typing import TYPE_CHECKING

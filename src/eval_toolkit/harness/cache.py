@@ -21,8 +21,8 @@ class ScoreCache(Mapping[str, float]):
 
     Notes
     -----
-    Each line is appended in a single write, so several processes may share a folder. Unreadable
-    lines, such as those cut off by a crash, are ignored and their inputs are scored again.
+    Each line is appended in a single write, so several processes can share a folder. Unreadable
+    lines, such as those truncated by a crash, are ignored, and their inputs are scored again.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class ScoreCache(Mapping[str, float]):
 
 
 def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
-    """Return a cache for a folder path, a dict, a `ScoreCache` or None."""
+    """Convert a `cache` argument (folder path, dict, `ScoreCache` or None) to a cache."""
     if cache is None or isinstance(cache, (ScoreCache, MutableMapping)):
         return cache
     if isinstance(cache, (str, Path)):
@@ -94,10 +94,10 @@ def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
 
 
 def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequence[str] = ()) -> str:
-    """Return the identity of a scorer for the cache: everything except the input.
+    """Return the part of the cache key that identifies the scorer.
 
-    ``columns`` are the ordered column names if the scorer receives a data frame. Raises if the
-    scorer has no version, because stale scores could not be detected.
+    ``columns`` are the ordered column names if the scorer receives a data frame. Raises an error if
+    the scorer has no version, because stale scores could not be detected.
     """
     version = getattr(scorer, "version", None)
     if not isinstance(version, str) or not version:
@@ -111,9 +111,10 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequenc
 
 
 def cache_key(identity: str, item: Any, name: str) -> str:
-    """Return the key of the score of one input.
+    """Return the cache key of one input.
 
-    Raises if the input contains values other than strings and numbers, which have no stable hash.
+    Raises an error if the input contains anything but strings and numbers, because other values
+    have no stable hash.
     """
     try:
         text = json.dumps(item, sort_keys=True, ensure_ascii=True)

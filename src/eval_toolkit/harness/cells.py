@@ -1,4 +1,4 @@
-"""Result cells of a scorer on a slice and its parts, and of paired differences."""
+"""Result cells: metrics of a scorer on a slice and its parts, and paired differences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class CellSettings:
-    """Metrics to compute, and the settings of their intervals."""
+    """Metrics to compute, and the settings of their confidence intervals."""
 
     specs: tuple[MetricSpec, ...]
     n_resamples: int
@@ -51,12 +51,12 @@ class CellSettings:
         executor: Executor | None,
         paired_metric: MetricSpec | None = None,
     ) -> "CellSettings":
-        """Return the settings, after validating the options."""
+        """Validate the options and return them as settings."""
         specs = check_specs(metrics)
         for spec in specs:
             if spec.name in _RESERVED:
                 raise InvalidInputError(
-                    f"`metrics` has a metric named {spec.name!r}, which is reserved; rename it"
+                    f"`metrics` contains a metric named {spec.name!r}, which is reserved; rename it"
                 )
         return cls(
             tuple(specs),
@@ -70,7 +70,7 @@ class CellSettings:
     def card(
         self, records: Records, more: Iterable[MetricSpec] = (), by: str | None = None
     ) -> Scorecard:
-        """Return the cells of records and of their parts."""
+        """Compute the cells of a slice and of its parts from its records."""
         return summarise(
             records,
             [*self.specs, *more],
@@ -95,7 +95,7 @@ def scored_block(
     more: Sequence[MetricSpec] = (),
     absent: Mapping[str, MetricResult] | None = None,
 ) -> tuple[dict[str, Any], Scorecard]:
-    """Return the results of a scorer on a slice, and its scorecard including the parts."""
+    """Compute a scorer's results and scorecard on a slice, including its parts."""
     by = None if rows.strata is None else rows.part_name
     card = how.card(records, more, by) if rows.n else _no_rows([*how.specs, *more])
     block: dict[str, Any] = {
@@ -114,7 +114,7 @@ def scored_block(
 def part_blocks(
     rows: Rows, cards: Mapping[str, Scorecard], scored: Mapping[str, Scored]
 ) -> dict[str, Any]:
-    """Return the cells of each part of a slice; scorers without scores are included."""
+    """Return the cells of each part of a slice, including scorers that produced no scores."""
     if rows.strata is None:
         return {}
     parts = rows.strata

@@ -1,4 +1,4 @@
-"""Common evaluation loop: score slices, select thresholds, compute metrics."""
+"""Evaluation loop shared by all entry points: score slices, select thresholds, compute metrics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ Outcomes = dict[str, dict[str, Scored]]
 
 @dataclass(frozen=True)
 class Options:
-    """Options common to all slices, scorers and folds."""
+    """Options that apply to all slices, scorers and folds."""
 
     scoring: Scoring
     measuring: CellSettings
@@ -33,7 +33,7 @@ class Options:
     op_specs: tuple[OperatingPointSpec, ...] = ()
 
     def needed(self, shown: Iterable[str]) -> list[str]:
-        """Return the slices to score: those reported, and those used to select thresholds."""
+        """Return the slices to score: reported slices and slices used to select thresholds."""
         names = [*shown, *(spec.fit_slice for spec in self.op_specs)]
         names += [] if self.threshold_slice is None else [self.threshold_slice]
         return list(dict.fromkeys(names))
@@ -41,7 +41,7 @@ class Options:
 
 @dataclass(frozen=True)
 class ScoredPart:
-    """Slices with the scores of every scorer."""
+    """Slices together with the scores of every scorer."""
 
     rows: Mapping[str, Rows]
     scored: Outcomes
@@ -67,7 +67,7 @@ class Part:
 
 
 def checked_pairs(pairs: Any, scorers: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return pairs of scorer names; raise if an entry is not a pair or a name is unknown."""
+    """Validate pairs of scorer names: every entry must be a pair of known names."""
     if pairs is None:
         return ()
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
@@ -103,9 +103,9 @@ def score_part(
     thresholds: Mapping[str, FittedThresholds] | None = None,
     precomputed: Mapping[tuple[str, str], ArrayLike] | None = None,
 ) -> ScoredPart:
-    """Score the reported slices and those used to select thresholds.
+    """Score the reported slices and the slices used to select thresholds.
 
-    ``thresholds`` were already selected on other slices.
+    ``thresholds`` are thresholds already selected on other slices.
     """
     rows = {name: Rows(name, slices[name]) for name in options.needed(shown)}
     for name in shown:
@@ -132,7 +132,7 @@ def score_part(
 
 
 def measure_part(given: ScoredPart) -> Part:
-    """Compute the results of the reported slices."""
+    """Compute the metrics of the reported slices."""
     part = Part()
     for name in given.shown:
         _measure(part, given.rows[name], given.scored[name], given.options, given.thresholds)
@@ -150,7 +150,7 @@ def _measure(
     options: Options,
     thresholds: Mapping[str, FittedThresholds],
 ) -> None:
-    """Add the results and records of a slice."""
+    """Compute the metrics of one slice and store them with its records."""
     found = [outcome.scores for outcome in scored.values() if outcome.scores is not None]
     unit_ids = rows.unit_ids(found)
     by_scorer: dict[str, Any] = {}
@@ -192,7 +192,7 @@ def _transfer(
     rows: Mapping[str, Rows],
     scored: Outcomes,
 ) -> None:
-    """Add the operating points of a spec to the results of its slices."""
+    """Add an operating-point spec's results to its target slices."""
     for key in spec.scorer_names or tuple(scored[spec.fit_slice]):
         applied, entries = transferred(
             spec,
@@ -214,7 +214,7 @@ def collected_versions(
     checks: Iterable[Any] = (),
     splitter: Any = None,
 ) -> dict[str, str]:
-    """Return the versions of all objects that have one, under unique names."""
+    """Return the versions of all versioned objects, keyed by unique names."""
     objects: dict[str, Any] = {f"scorer:{name}": item for name, item in scorers.items()}
     specs = (*options.measuring.specs, options.measuring.paired_spec)
     objects |= {f"metric:{spec.name}": spec for spec in specs}

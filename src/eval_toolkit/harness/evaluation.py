@@ -1,4 +1,4 @@
-"""`evaluate` and `evaluate_scorer_on_slice`: scorers on slices."""
+"""Evaluation of scorers on slices: `evaluate` and `evaluate_scorer_on_slice`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -66,7 +66,7 @@ def evaluate(
     label: str | None = None,
     positive: Any = None,
 ) -> RunResult:
-    """Evaluate scorers on slices: metrics with intervals, paired differences, records, versions.
+    """Evaluate scorers on slices, with confidence intervals and paired differences.
 
     Parameters
     ----------
@@ -84,9 +84,10 @@ def evaluate(
     git_sha : str, optional
         Git commit of the code, stored in the result.
     n_resamples, confidence, executor
-        As in `bootstrap_ci`; with ``n_resamples=0`` values have no intervals.
+        As in `bootstrap_ci`; ``n_resamples=0`` disables confidence intervals.
     paired_diffs : sequence of (a, b), optional
-        Pairs of scorers; the key ``"b_minus_a"`` holds the paired difference of ``paired_metric``.
+        Pairs of scorers to compare; the key ``"b_minus_a"`` contains the difference in
+        ``paired_metric``.
     rng, seed : int, Generator, …, default 42
         Random seed or generator; pass only one of the two.
     extra_config : mapping, optional
@@ -94,32 +95,34 @@ def evaluate(
     leakage_checks : sequence of LeakageCheck
         Leakage checks, run first on all slices together.
     on_leakage : {"raise", "record", "skip", "drop"}, default "raise"
-        What to do about leakage errors: raise; record the report in ``config`` and continue; skip
+        How to handle leakage errors: raise them; record the report in ``config`` and continue; skip
         the checks; or drop the affected rows and continue.
     on_scorer_error : {"raise", "record"}, default "raise"
-        Whether a scorer that fails, or does not return one probability per row, raises or is
-        recorded as an error. MemoryError and AssertionError always propagate.
+        How to handle a scorer that fails or does not return one probability per row: raise the
+        exception, or record it as an error. MemoryError and AssertionError always propagate.
     operating_point_specs : sequence of OperatingPointSpec
-        Thresholds selected on one slice and applied to others, without intervals. They are skipped
-        on the slice on which they were selected.
+        Thresholds to select on one slice and apply to others, without confidence intervals. Results
+        are skipped on the slice used for selection.
     metrics : sequence of MetricSpec or str, optional
         Metrics to compute, or names such as ``f1@0.5``; by default PR-AUC, ROC-AUC, Brier score and
         log-loss.
     paired_metric : MetricSpec, optional
         Metric of the paired differences; by default PR-AUC.
     eval_split_names : sequence of str, optional
-        Slices to report; the others are only used for checks and thresholds. By default all.
+        Slices to report; all others are used only for leakage checks and threshold selection. By
+        default, all slices are reported.
     thresholds : ThresholdSelector or sequence of them, optional
-        Selectors applied on ``threshold_slice``; F1, precision, recall and false-positive rate at
-        the selected threshold are reported on all other slices, with intervals.
+        Selectors applied to ``threshold_slice``. F1, precision, recall and false-positive rate at
+        the selected threshold are reported on all other slices, with confidence intervals.
     threshold_slice : str, optional
         Slice on which thresholds are selected.
     precomputed_scores : mapping of (slice, scorer) to array-like, optional
         Scores to use instead of calling the scorer.
     batch_size : int, optional
-        Rows per call of a scorer; by default all at once.
+        Number of rows per scorer call; by default, all rows at once.
     cache : dict, ScoreCache or path of a folder, optional
-        Cache of scores by scorer name, scorer version and input. Every scorer needs a ``version``.
+        Cache of scores, keyed by scorer name, scorer version and input. Every scorer needs a
+        ``version``.
     progress : bool or callable, optional
         True shows a progress bar if stderr is a terminal; a function is called with (rows done,
         total rows, description).
@@ -130,14 +133,14 @@ def evaluate(
     -------
     RunResult
         ``by_slice[slice]["by_scorer"][scorer][metric]`` is a cell: value, status, reason and ci;
-        ``notes`` state what was inferred, and point out suspicious data.
+        ``notes`` lists inferred settings and warns about suspicious data.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError, MissingColumnError
         If an argument is invalid or a name is unknown.
     LeakageError
-        If a check found an error and the policy is "raise".
+        If a check finds an error and ``on_leakage`` is "raise".
 
     Notes
     -----
@@ -227,7 +230,7 @@ def evaluate(
 
 
 def _doubts(subjects: Mapping[tuple[str, str], Records]) -> Iterator[str]:
-    """Yield notes on suspicious scores."""
+    """Yield warnings about suspicious scores."""
     for (slice_name, scorer), records in subjects.items():
         columns = records.columns
         if len(records):
@@ -236,7 +239,7 @@ def _doubts(subjects: Mapping[tuple[str, str], Records]) -> Iterator[str]:
 
 
 def described(options: Options) -> dict[str, Any]:
-    """Return the settings that affect the results, without batches, caches and executors."""
+    """Return the settings that affect the results; batch size, cache and executor do not."""
     measuring = options.measuring
     described: dict[str, Any] = {
         "n_resamples": measuring.n_resamples,
@@ -253,14 +256,14 @@ def described(options: Options) -> dict[str, Any]:
 
 
 def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the configuration merged with the caller's entries, which must not override others."""
+    """Merge the caller's entries into the configuration; they must not override existing keys."""
     if extra is not None and not isinstance(extra, Mapping):
         raise InvalidTypeError(f"`extra_config` is {extra!r}; it must be a dict")
     own: dict[str, Any] = sanitize_for_json(extra or {})
-    taken = sorted(set(config) & set(own))
-    if taken:
+    reserved = sorted(set(config) & set(own))
+    if reserved:
         raise InvalidInputError(
-            f"`extra_config` has the key {taken[0]!r}, which is reserved for the run's own settings"
+            f"`extra_config` has the key {reserved[0]!r}, which is reserved for the run's own settings"
         )
     return config | own
 
@@ -275,7 +278,8 @@ def _threshold_slice(
     known = ", ".join(map(repr, slices))
     if name is None:
         raise InvalidInputError(
-            f"`thresholds` requires `threshold_slice`, the slice on which they are selected; one of {known}"
+            "`thresholds` requires `threshold_slice`, the slice on which thresholds are "
+            f"selected; pass one of {known}"
         )
     if name not in slices:
         raise MissingColumnError(f"`threshold_slice` is {name!r}; the slices are {known}")
@@ -330,15 +334,15 @@ def evaluate_scorer_on_slice(
     precomputed_scores : array-like of shape (n,), optional
         Scores to use instead of calling the scorer.
     attack_style : str, optional
-        Value stored as ``attack_style``.
+        Value stored under the key ``attack_style``.
     fpr_ladder : sequence of float, optional
-        False-positive rates for which ``recall_at_fpr_<rate>`` is added.
+        False-positive rates at which recall is reported, as ``recall_at_fpr_<rate>``.
     compute_mce, compute_brier : bool, default False
         Whether to add ``mce``, the maximum calibration error, and ``brier`` if it is not in
         ``metrics``.
     calibrator : callable, optional
-        Function from scores to calibrated scores; every metric is repeated with the suffix
-        ``_calibrated``.
+        Function that maps scores to calibrated scores; every metric is also computed on the
+        calibrated scores, with the suffix ``_calibrated``.
 
     Returns
     -------

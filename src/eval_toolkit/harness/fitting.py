@@ -1,4 +1,4 @@
-"""Scorers fitted on the training part of each fold, and nested threshold selection."""
+"""Fitting of scorers on the training part of each fold, and nested threshold selection."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from eval_toolkit.harness.thresholding import FittedThresholds, fit_thresholds
 from eval_toolkit.protocols import ThresholdSelector
 
 INNER_FOLDS = "train_inner"
-"""Label of thresholds selected on out-of-fold scores of the training part."""
+"""Label for thresholds selected on out-of-fold scores of the training part."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Scorer passed by the user, which is constructed, copied and fitted, or used unchanged."""
+    """Scorer passed by the caller, which is constructed, copied and fitted, or used as is."""
 
     name: str
     source: Any
@@ -31,13 +31,14 @@ class Candidate:
 
     @classmethod
     def of(cls, name: str, source: Any, fit: bool | None) -> "Candidate":
-        """Return the candidate for a scorer, with the way it is handled on each fold."""
+        """Return the candidate for a scorer, after determining how each fold handles it."""
         makes = isinstance(source, type) or (
             callable(source) and not hasattr(source, "predict_proba")
         )
         if makes and fit is False:
             raise InvalidInputError(
-                f"scorers[{name!r}] constructs scorers, but `fit` is False; pass a fitted scorer"
+                f"scorers[{name!r}] is a class or function that returns a new scorer, but `fit` "
+                "is False; pass a fitted scorer"
             )
         scorer = source if makes else usable_scorer(source, name)
         has_fit = callable(getattr(scorer, "fit", None))
@@ -49,7 +50,7 @@ class Candidate:
         return cls(name, scorer, makes, fit is not False and (makes or has_fit))
 
     def fresh(self) -> Any:
-        """Return a scorer that can be fitted on a fold."""
+        """Return an unfitted scorer for a fold."""
         if self.is_factory:
             return usable_scorer(self.source(), self.name)
         try:
@@ -57,12 +58,12 @@ class Candidate:
         except (TypeError, ValueError, RuntimeError, copy.Error) as error:
             raise InvalidTypeError(
                 f"scorer {self.name!r} cannot be copied ({' '.join(str(error).split())}); pass a "
-                "function that constructs a new one"
+                "function that returns a new scorer"
             ) from error
 
 
 def _unfitted(scorer: Any) -> Any:
-    """Return a copy: estimators are cloned, other scorers are copied unchanged."""
+    """Return an unfitted copy: estimators are cloned, other scorers are deep-copied."""
     if isinstance(scorer, EstimatorScorer):
         return EstimatorScorer(_unfitted(scorer.estimator), scorer.positive)
     if not hasattr(scorer, "get_params"):
@@ -76,7 +77,7 @@ def _unfitted(scorer: Any) -> Any:
 
 
 class _Unfitted:
-    """A scorer that could not be fitted; scoring with it raises the same error."""
+    """Placeholder for a scorer whose fit failed; scoring with it raises the same error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -87,17 +88,17 @@ class _Unfitted:
 
 @dataclass(frozen=True)
 class FittedScorers:
-    """Scorers of a fold, with the rows they were fitted on."""
+    """Scorers of a fold, and the rows they were fitted on."""
 
     scorers: dict[str, Any]
     fitted_on: dict[str, str]
-    """Hash of the training rows of the scorers fitted here."""
+    """Hash of the training rows, for scorers fitted on this fold."""
     recipes: dict[str, str]
-    """Versions of estimators before fitting, equal in every fold."""
+    """Versions of the unfitted estimators, which are the same in every fold."""
 
 
 def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
-    """Return candidates for the scorers of `evaluate_folded`, by name."""
+    """Return the candidates for `evaluate_folded`, keyed by scorer name."""
     if fit is not None and not isinstance(fit, bool):
         raise InvalidTypeError(f"`fit` is {fit!r}; it must be True, False or None")
     given = checked_names(scorers)
@@ -107,7 +108,7 @@ def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
 def fit_candidates(
     candidates: Mapping[str, Candidate], train: Rows | None, on_scorer_error: str
 ) -> FittedScorers:
-    """Return each candidate's scorer for a fold; with "record", also those that failed to fit."""
+    """Fit each candidate on a fold; under "record", a failed fit becomes a placeholder."""
     scorers: dict[str, Any] = {}
     fitted_on: dict[str, str] = {}
     recipes: dict[str, str] = {}
@@ -117,7 +118,7 @@ def fit_candidates(
             if train is None:
                 raise MissingColumnError(
                     f"scorer {name!r} must be fitted, but the fold has no 'train' part; "
-                    "pass fit=False to evaluate it unchanged"
+                    "pass fit=False to evaluate it as is"
                 )
             digest = digest or sha256_text("\n".join(train.hashes))
             fitted_on[name] = digest
@@ -129,7 +130,7 @@ def fit_candidates(
 def _fitted(
     candidate: Candidate, train: Rows | None, on_scorer_error: str
 ) -> tuple[Any, str | None]:
-    """Return a fitted scorer, and the version of the estimator before fitting."""
+    """Fit a candidate; return the scorer and the version of the unfitted estimator."""
     if not candidate.is_fitted_here or train is None:
         return candidate.source, None
     recipe = None
@@ -142,7 +143,7 @@ def _fitted(
     except (MemoryError, AssertionError):
         raise
     except Exception as error:
-        error.add_note(f"while scorer {candidate.name!r} was fitted")
+        error.add_note(f"while fitting scorer {candidate.name!r}")
         if on_scorer_error == "raise":
             raise
         return _Unfitted(error), recipe
@@ -158,8 +159,8 @@ def nested_thresholds(
 ) -> FittedThresholds:
     """Select thresholds on inner folds of a training part.
 
-    Scorers to be fitted are refitted on each inner training part, and the thresholds are selected
-    on the pooled inner test parts. Scorers used unchanged score the training part directly.
+    Trainable scorers are refitted on each inner training part, and thresholds are selected on the
+    pooled inner test parts. Other scorers score the training part directly.
     """
     if not candidate.is_fitted_here:
         outcome = score_rows(candidate.source, candidate.name, train, how, Ticker(0))

@@ -1,4 +1,4 @@
-"""`evaluate_folded`: fit and evaluate on every fold, and summarise over folds."""
+"""Cross-validation: `evaluate_folded` fits and evaluates every fold and summarises over folds."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,64 +90,67 @@ def evaluate_folded(
     progress: bool | ProgressFn | None = None,
     executor: Executor | None = None,
 ) -> RunResult:
-    """Cross-validate scorers with leakage checks and thresholds in each fold, and summarise.
+    """Cross-validate scorers, with leakage checks and threshold selection in every fold.
 
     Parameters
     ----------
     scorers : mapping of str to scorer, class or function
         Scorers with a ``fit`` method are copied and fitted on the training part of each fold:
         scikit-learn estimators are cloned; other scorers are copied unchanged, and their ``fit``
-        must start from scratch. A class, or a function that returns a new scorer, is called for
-        each fold and the result is fitted if possible. All others are used unchanged.
+        must start from scratch. A class, or a function that returns a new scorer, is called once
+        per fold, and the scorer it returns is fitted if it has a ``fit`` method. All other scorers
+        are evaluated as is.
     splitter : Splitter
-        Splitter that yields folds; each fold is a dict of slices.
+        Cross-validation splitter; each fold is a dict of slices.
     slice_ : EvalSlice
         Rows to split.
     run_id, git_sha, n_resamples, confidence, paired_diffs, paired_metric, metrics, extra_config
         As in `evaluate`.
     seeds : sequence of int, default (42,)
-        Seeds of the intervals. With several seeds, the splitter is reseeded with each, and all
-        folds of all seeds are used; with one, the splitter keeps its own seed.
+        Random seeds of the confidence intervals. With several seeds, the splitter is reseeded with
+        each of them, and the folds of all seeds are used; with one seed, the splitter keeps its
+        own.
     leakage_checks, on_leakage
-        See `evaluate`; the checks see all parts of a fold.
+        As in `evaluate`; each check receives all parts of a fold.
     on_scorer_error : {"raise", "record"}, default "raise"
-        See `evaluate`; also applies to fitting. A failed fold does not invalidate the summary.
+        As in `evaluate`; also applies to fitting. A fold that fails does not invalidate the
+        summary.
     eval_split_names : sequence of str, default ("test",)
-        Parts of the fold to evaluate.
+        Parts of each fold to evaluate.
     summary_metrics : sequence of str, optional
         Metrics to summarise over folds; by default all.
     reseed_splitter : callable, optional
         Function ``reseed_splitter(splitter, seed)`` that returns the splitter for a seed; by
         default ``splitter.reseeded(seed)``.
     fit : bool, optional
-        None fits every scorer with a ``fit`` method. False evaluates all scorers unchanged. True
-        requires that every scorer has a ``fit`` method.
+        None fits every scorer that has a ``fit`` method, False evaluates all scorers as is, and
+        True requires every scorer to have a ``fit`` method.
     groups : array-like, optional
-        Groups passed to the splitter, also within the training part. The splitter's groups (these,
-        else its ``group_col``, else the slice's) are resampled together.
+        Groups passed to the splitter, including for inner splits. By default, the splitter's
+        ``group_col``, or else the groups of the slice. Rows of a group are resampled together.
     thresholds : ThresholdSelector or sequence of them, optional
-        Selectors applied in each fold without its test part; F1, precision, recall and
-        false-positive rate at the threshold are reported on the test part.
+        Selectors applied in each fold without its test part. F1, precision, recall and
+        false-positive rate at the selected threshold are reported on the test part.
     threshold_slice : str, optional
         Part of the fold on which thresholds are selected ("val"). By default the training part is
         split again by ``inner_splitter``, a copy of the scorer is fitted on each inner training
         part, and thresholds are selected on the pooled inner test parts.
     inner_splitter : Splitter, optional
-        Splitter of the training part; by default ``splitter`` itself, with its rules (groups,
-        time).
+        Splitter of the training part; by default ``splitter`` itself, so groups and time order are
+        respected.
     batch_size, cache, executor
-        See `evaluate`. The cache distinguishes scorers fitted on different rows.
+        As in `evaluate`. The cache distinguishes scorers fitted on different rows.
     progress : bool or callable, optional
-        See `evaluate`; a function is called with (folds done, total folds, description).
+        As in `evaluate`; a function is called with (folds done, total folds, description).
 
     Returns
     -------
     RunResult
-        ``result["roc_auc"]`` is the mean over folds and ``result["roc_auc @ fold=0"]`` the cell of
-        one fold; with several seeds, a fold is the part ``seed=42&fold=0``.
+        ``result["roc_auc"]`` is the mean over folds, and ``result["roc_auc @ fold=0"]`` is the cell
+        of one fold; with several seeds, a fold is named ``seed=42&fold=0``.
         ``by_fold["fold=0"]["by_slice"]`` has the format of ``by_slice`` in `evaluate`;
         ``fold_summary[split][scorer][metric]`` has mean, ci_low, ci_high, sd, method, n_folds and
-        n_failed; ``records`` hold the out-of-fold scores.
+        n_failed; ``records`` contains the out-of-fold scores.
 
     Raises
     ------
@@ -158,9 +161,10 @@ def evaluate_folded(
 
     Notes
     -----
-    The interval of the mean is Student's t if the folds share no rows. If the folds of a fitted
-    scorer share training rows, or rows are tested more than once, the folds are not independent:
-    Nadeau and Bengio's variance ``(1/K + n_test/n_train) sd²`` is used and named in ``method``.
+    If the folds share no rows, the interval of the mean is Student's t. If the folds of a fitted
+    scorer share training rows, or rows are tested more than once, the folds are not independent,
+    and the corrected variance of Nadeau and Bengio, ``(1/K + n_test/n_train) sd²``, is used;
+    ``method`` states which.
 
     Examples
     --------
@@ -279,7 +283,7 @@ class FoldsKind(Kind[list[_Fold]]):
     asks = False
 
     def config(self) -> Mapping[str, Any]:
-        """Return the settings that affect the results."""
+        """Return the settings stored in the run's configuration."""
         return self.settings
 
     def units(self) -> Sequence[Unit]:
@@ -287,11 +291,11 @@ class FoldsKind(Kind[list[_Fold]]):
         return ()
 
     def produce(self, context: Any) -> list[_Fold]:
-        """Fit and score every fold."""
+        """Fit and score the scorers on every fold."""
         return list(self.folds())
 
     def grade(self, attempts: list[_Fold]) -> Graded:
-        """Compute the metrics of every fold, and summarise over folds."""
+        """Compute the metrics of every fold and summarise them over folds."""
         for fold in attempts:
             self.run.measure(fold)
         measuring = self.run.options.measuring
@@ -307,7 +311,7 @@ class FoldsKind(Kind[list[_Fold]]):
 
 @dataclass
 class _Folds:
-    """Results of the folds so far."""
+    """Results of the folds evaluated so far."""
 
     candidates: Mapping[str, Candidate]
     parent: Rows
@@ -318,7 +322,7 @@ class _Folds:
     by_slice: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Results by fold and slice."""
     folds: dict[str, Any] = field(default_factory=dict)
-    """Additional information on each fold."""
+    """Seed, index and training size of each fold."""
     out_of_fold: dict[str, OutOfFold] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     trained: Identities | None = None
@@ -403,7 +407,7 @@ class _Folds:
         slices: Mapping[str, Any],
         train: Rows | None,
     ) -> None:
-        """Record which rows were scored and which were used for training."""
+        """Record which rows of a fold were scored and which were used for training."""
         for name, entry in part.by_slice.items():
             if name not in self.out_of_fold:
                 self.out_of_fold[name] = OutOfFold(Identities(self.parent))
@@ -430,7 +434,7 @@ class _Folds:
         return shared
 
     def described(self) -> dict[str, Any]:
-        """Return the settings that affect the results."""
+        """Return the settings stored in the run's configuration."""
         config = described(self.options)
         del config["seed"]  # each fold has its own
         if self.checks:
@@ -443,11 +447,11 @@ class _Folds:
         }
 
     def found(self) -> dict[str, Any]:
-        """Return the names of the evaluated parts and the number of folds."""
+        """Return the evaluated parts and the number of folds."""
         return {"eval_split_names": list(self.out_of_fold), "n_folds": len(self.folds)}
 
     def records(self) -> dict[tuple[str, str], Any]:
-        """Return the out-of-fold records by (split, scorer)."""
+        """Return the out-of-fold records, keyed by (split, scorer)."""
         found = {
             (split, name): collected.records(name)
             for split, collected in self.out_of_fold.items()

@@ -1,4 +1,4 @@
-"""Kind of evaluation in which scorers score the rows of slices."""
+"""Evaluation kind in which scorers score the rows of slices."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class RowsKind(Kind[ScoredPart]):
     )
 
     def config(self) -> Mapping[str, Any]:
-        """Return the settings that affect the results."""
+        """Return the settings stored in the run's configuration."""
         return self.settings
 
     def units(self) -> Sequence[Unit]:
@@ -43,12 +43,12 @@ class RowsKind(Kind[ScoredPart]):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return the content of a row, with its label and score."""
+        """Return the content of a row with its label and score, for display."""
         return input_blocks(unit, "Content of the row")
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return the limitation of the run: it does not show performance on other data."""
+        """Return what the run does not measure: performance on other data."""
         return ["how the scorers perform on data unlike these rows"]
 
     def produce(self, context: Any) -> ScoredPart:
@@ -56,7 +56,7 @@ class RowsKind(Kind[ScoredPart]):
         return self.score_all()
 
     def grade(self, attempts: ScoredPart) -> Graded:
-        """Compute the metrics of the scores on every slice."""
+        """Compute the metrics of every slice."""
         part = measure_part(attempts)
         return graded_rows(part, part.by_slice, {"threshold_policy": part.threshold_policy})
 

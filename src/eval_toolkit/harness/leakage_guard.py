@@ -1,4 +1,4 @@
-"""Leakage checks before the evaluation, and the policy for their findings."""
+"""Leakage checks that run before the evaluation, and the policy for their findings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,17 +20,17 @@ from eval_toolkit.protocols import LeakageCheck
 
 @dataclass(frozen=True)
 class GuardedSlices:
-    """Slices that remain after leakage checks, and the report of the checks."""
+    """Slices remaining after the leakage checks, and the report of the checks."""
 
     slices: dict[str, Any]
     config: dict[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Remaining rows of each slice under the policy "drop"."""
+    """Indices of the rows kept in each slice under the policy "drop"."""
 
     def precomputed(
         self, scores: Mapping[tuple[str, str], ArrayLike], sizes: Mapping[str, int]
     ) -> dict[tuple[str, str], Any]:
-        """Return the precomputed scores of the remaining rows."""
+        """Return the precomputed scores of the rows that were kept."""
         left: dict[tuple[str, str], Any] = {}
         for (name, scorer), values in scores.items():
             array = np.asarray(values)
@@ -46,7 +46,7 @@ class GuardedSlices:
 
 
 def checked_checks(checks: Any) -> list[LeakageCheck]:
-    """Return the checks as a list."""
+    """Validate the checks and return them as a list."""
     if isinstance(checks, str) or not isinstance(checks, Iterable):
         raise InvalidTypeError(f"`leakage_checks` is {checks!r}; it must be a list of checks")
     listed = list(checks)
@@ -64,24 +64,24 @@ def guarded(
 ) -> GuardedSlices:
     """Run the checks on all slices together and apply the policy.
 
-    Raises `LeakageError` under "raise", for findings of severity "error", and under "drop", for
-    findings that cannot be resolved by dropping rows.
+    Raises `LeakageError` under "raise" for findings of severity "error", and under "drop" for
+    findings that dropping rows cannot resolve.
     """
     validation.choice(policy, "on_leakage", LEAKAGE_POLICIES)
     given = dict(slices)
     if not checks:
         return GuardedSlices(given)
-    said: dict[str, Any] = {"on_leakage": policy, "leakage_checks": [c.name for c in checks]}
+    record: dict[str, Any] = {"on_leakage": policy, "leakage_checks": [c.name for c in checks]}
     if policy == "skip":
-        return GuardedSlices(given, said)
+        return GuardedSlices(given, record)
     if policy == "drop":
         cleaned = drop_until_clean(checks, given)
-        said |= {
+        record |= {
             "leakage_report": cleaned.reports[-1].to_dict(),
             "leakage_report_before_drop": cleaned.reports[0].to_dict(),
             "n_dropped": {n: given[n].n - len(rows) for n, rows in cleaned.kept.items()},
         }
-        return GuardedSlices(dict(cleaned.splits), said, cleaned.kept)
+        return GuardedSlices(dict(cleaned.splits), record, cleaned.kept)
     report = run_leakage_checks(checks, given)
     apply_leakage_policy(report, given, policy)  # type: ignore[arg-type]
-    return GuardedSlices(given, said | {"leakage_report": report.to_dict()})
+    return GuardedSlices(given, record | {"leakage_report": report.to_dict()})

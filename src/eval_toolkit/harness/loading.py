@@ -1,4 +1,4 @@
-"""Scorers, splitters and selectors by name, for the command line."""
+"""Loading of scorers, splitters and selectors by name, for the command line."""
 
 from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import Scorer, Splitter, ThresholdSelector
@@ -25,7 +25,7 @@ SELECTORS = {
 
 
 def available_scorers() -> dict[str, str]:
-    """Return the names of row scorers with their locations.
+    """Return the available row scorers and their import paths.
 
     Returns
     -------
@@ -42,14 +42,13 @@ def available_scorers() -> dict[str, str]:
 
 
 def load_scorer(spec: str) -> Scorer:
-    """Return the row scorer denoted by a name.
+    """Load a row scorer by name.
 
     Parameters
     ----------
     spec : str
         Name from `available_scorers` or ``package.module:object`` (a scorer, or a class or function
-        that constructs one), optionally followed by options as a TOML table:
-        ``length{longest=80}``.
+        that returns one), optionally followed by options in TOML syntax: ``length{longest=80}``.
 
     Returns
     -------
@@ -59,7 +58,7 @@ def load_scorer(spec: str) -> Scorer:
     Raises
     ------
     PluginError
-        If there is no scorer of that name, or it has no ``predict_proba``.
+        If there is no scorer with that name, or it has no ``predict_proba``.
     InvalidInputError
         If an option is unknown or missing.
 
@@ -73,7 +72,7 @@ def load_scorer(spec: str) -> Scorer:
 
 
 def available_splitters() -> dict[str, str]:
-    """Return the names of splitters with their locations.
+    """Return the available splitters and their import paths.
 
     Returns
     -------
@@ -90,13 +89,13 @@ def available_splitters() -> dict[str, str]:
 
 
 def load_splitter(spec: str) -> Splitter:
-    """Return the splitter denoted by a name.
+    """Load a splitter by name.
 
     Parameters
     ----------
     spec : str
-        Name from `available_splitters` or ``package.module:object``, with optional options:
-        ``stratified_kfold{k=3}``.
+        Name from `available_splitters` or ``package.module:object``, optionally followed by
+        options: ``stratified_kfold{k=3}``.
 
     Returns
     -------
@@ -106,7 +105,7 @@ def load_splitter(spec: str) -> Splitter:
     Raises
     ------
     PluginError
-        If there is no splitter of that name, or the object is not a splitter.
+        If there is no splitter with that name, or the object is not a splitter.
     InvalidInputError
         If an option is unknown, missing or out of range.
 
@@ -120,7 +119,7 @@ def load_splitter(spec: str) -> Splitter:
 
 
 def available_selectors() -> dict[str, str]:
-    """Return the names of threshold selectors with their locations.
+    """Return the available threshold selectors and their import paths.
 
     Returns
     -------
@@ -137,12 +136,13 @@ def available_selectors() -> dict[str, str]:
 
 
 def load_selector(spec: str) -> ThresholdSelector:
-    """Return the threshold selector denoted by a name.
+    """Load a threshold selector by name.
 
     Parameters
     ----------
     spec : str
-        Name from `available_selectors` or ``package.module:object``, with optional options.
+        Name from `available_selectors` or ``package.module:object``, optionally followed by
+        options.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def load_selector(spec: str) -> ThresholdSelector:
     Raises
     ------
     PluginError
-        If there is no selector of that name, or the object is not a selector.
+        If there is no selector with that name, or the object is not a selector.
     InvalidInputError
         If an option is unknown, missing or out of range.
 

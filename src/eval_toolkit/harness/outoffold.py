@@ -1,4 +1,4 @@
-"""Out-of-fold records: rows of the folds mapped to rows of the parent slice."""
+"""Out-of-fold records, in which the rows of each fold are mapped to rows of the parent slice."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _Key = tuple[str, ...]
 
 
 class Identities:
-    """Maps the rows of a part to the parent, and counts repeated rows."""
+    """Mapping from the rows of a fold's part to rows of the parent slice."""
 
     def __init__(self, parent: Rows) -> None:
         self._by_id = parent.ids is not None
@@ -24,7 +24,7 @@ class Identities:
         for key, unit in zip(self._keys(parent), parent.unit_ids(), strict=True):
             self._units.setdefault(key, []).append(unit)
         self.any_twice = False
-        """Whether a row occurred more than once."""
+        """Whether any row was scored more than once."""
 
     def _keys(self, rows: Rows) -> list[_Key]:
         if self._by_id and rows.ids is not None:
@@ -34,7 +34,7 @@ class Identities:
         return list(zip(rows.hashes, rows.groups.astype(str).tolist(), strict=True))
 
     def of(self, rows: Rows) -> tuple[list[str], list[int]]:
-        """Return the unit and the attempt of each row; equal parent rows are assigned in order."""
+        """Return the unit id and attempt of each row; identical rows are assigned in order."""
         units: list[str] = []
         attempts: list[int] = []
         for key, digest in zip(self._keys(rows), rows.hashes, strict=True):
@@ -53,7 +53,7 @@ class Identities:
 
 @dataclass
 class OutOfFold:
-    """Collects the scores of each scorer on one split over all folds."""
+    """Scores of each scorer on one split, collected over all folds."""
 
     identities: Identities
     n_rows: int = 0
@@ -62,7 +62,7 @@ class OutOfFold:
     def add(
         self, fold: Mapping[str, str], rows: Rows, by_scorer: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Add a fold; scorers that declined the split are skipped."""
+        """Add the scores of a fold; scorers that declined the split are skipped."""
         units, attempts = self.identities.of(rows)
         self.n_rows += rows.n
         parts = {} if rows.strata is None else {rows.part_name: rows.strata}
@@ -85,7 +85,7 @@ class OutOfFold:
             )
 
     def records(self, scorer: str) -> Records | None:
-        """Return a scorer's records, or None if it has none."""
+        """Return the records of a scorer, or None if it has none."""
         folds = self._rows.get(scorer, [])
         if not folds:
             return None

@@ -1,4 +1,4 @@
-"""`score_predictions`: metrics of stored predictions with intervals, overall and by part."""
+"""Metrics of stored predictions, overall and by part: `score_predictions`."""
 
 from __future__ import annotations
 
@@ -64,38 +64,40 @@ def score_predictions(
     summary: SummarySpec | None = None,
     **rows: Unpack[RowOptions],
 ) -> Outcome:
-    """Score stored predictions: every metric with an interval, overall and by part.
+    """Compute metrics of stored predictions with confidence intervals, overall and by part.
 
-    The command ``eval-toolkit score`` does the same.
+    This is the Python equivalent of ``eval-toolkit score``.
 
     Parameters
     ----------
     source : path, sequence of paths, DataFrame, mapping of columns or sequence of mappings
-        Predictions, one per row, as accepted by `loaders.predictions.read_predictions`.
+        Predictions, one per row, in any form accepted by `loaders.predictions.read_predictions`.
     metrics : sequence of MetricSpec or str, optional
         Metrics, or names such as ``f1@0.5``, as accepted by `metric_specs.named`; by default
-        PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1, precision, recall and
-        false-positive rate.
+        PR-AUC, ROC-AUC, Brier score and log-loss, and with ``threshold`` also F1, precision, recall
+        and false-positive rate.
     label_col : str, optional
-        Column of the labels; by default label, y_true, y, target, class, truth and the like.
+        Column of labels; by default, the column named label, y_true, y, target, class, truth or
+        similar.
     score_cols : str or sequence of str, optional
-        Columns of scores; by default score, prob, probability, p, proba, prediction and the like.
+        Columns of scores; by default, the column named score, prob, probability, p, proba,
+        prediction or similar.
     by : str or sequence of str, optional
-        Columns whose values define parts, such as ``language``.
+        Columns whose values define the parts, such as ``language``.
     threshold : float, optional
         Scores at or above the threshold count as positive.
     out : path, optional
-        Folder of the stored run; requires row ids.
+        Folder in which to store the run; requires row ids.
     summary : SummarySpec, optional
         Confidence level, method, number of resamples and seed of the intervals.
     group_col : str, optional
         Column of groups; rows that share a group are resampled together.
     id_col : str, optional
-        Column of unique row ids; by default unit_id, row_id, id or another name that ends in id,
-        such as message_id, whose values are unique.
+        Column of unique row ids; by default, unit_id, row_id, id or another column whose name ends
+        in id, such as message_id, and whose values are unique.
     positive : str, optional
-        Label of the positive class; by default 1 or true, or the positive one of two words such as
-        ham and spam.
+        Label of the positive class; by default 1 or true, or the positive word of a known pair such
+        as ham and spam.
     where : str or sequence of str, optional
         Conditions that rows must satisfy: ``"lang = 'de' and score >= 0.5"``.
     drop_missing : bool, default False
@@ -107,7 +109,7 @@ def score_predictions(
     -------
     Outcome
         ``cards[slice, scorer]`` and ``subjects[slice, scorer]`` for every column of scores, on the
-        slice "all"; ``card`` and ``records`` if there is only one.
+        slice "all"; also ``card`` and ``records`` if there is only one such column.
 
     Raises
     ------
@@ -173,24 +175,24 @@ def score_predictions(
 
 
 def used_rows(wanted: Wanted) -> dict[str, Any]:
-    """Return the options that select or convert rows, for the run's configuration."""
+    """Return the options that select or convert rows, to be stored in the run's configuration."""
     used = {"where": list(wanted.where), "drop_missing": wanted.drop_missing, "scale": wanted.scale}
     return {name: value for name, value in used.items() if value}
 
 
 @dataclass(frozen=True)
 class PredictionsKind(Kind[Predictions]):
-    """Kind of evaluation for stored predictions of one or more scorers."""
+    """Evaluation kind for stored predictions of one or more scorers."""
 
     found: Predictions = field(repr=False)
     specs: Mapping[str, Sequence[MetricSpec]] = field(repr=False)
-    """Metrics of each scorer; thresholds may differ."""
+    """Metrics of each scorer; their thresholds may differ."""
     settings: Mapping[str, Any]
     summary: SummarySpec
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Source of the rows, for the manifest."""
+    """Source of the rows, as stored in the manifest."""
     leakage: Mapping[str, Any] | None = None
-    """Findings of the leakage checks, for the manifest."""
+    """Findings of the leakage checks, as stored in the manifest."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = iter
     """Progress display over the parts."""
 
@@ -198,11 +200,11 @@ class PredictionsKind(Kind[Predictions]):
     asks = False
 
     def config(self) -> Mapping[str, Any]:
-        """Return the columns, the metrics and the settings of the intervals."""
+        """Return the columns, the metrics and the interval settings."""
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return the texts of the rows if there is a text column; the rest is in the records."""
+        """Return the texts of the rows, if any; all other data are in the records."""
         from eval_toolkit.runs.units import Unit
 
         found = self.found
@@ -212,11 +214,11 @@ class PredictionsKind(Kind[Predictions]):
         return [Unit(id=str(unit), input=text, slice=WHOLE, row=row) for row, unit, text in rows]
 
     def produce(self, context: Any) -> Predictions:
-        """Return the predictions."""
+        """Return the predictions, which already exist."""
         return self.found
 
     def grade(self, attempts: Predictions) -> Graded:
-        """Return the results overall and for every part."""
+        """Compute the results overall and for every part."""
         measured = {name: attempts.records(name, coded=True) for name in attempts.scores}
         jobs = [
             ((WHOLE, name), part, measured[name], rows)
@@ -228,7 +230,7 @@ class PredictionsKind(Kind[Predictions]):
         return Graded(subjects=_LazyRecords(attempts), cards=cards, by_slice=by_slice, n_errors=0)
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed, the files, the labels as written in the files, and any leakage found."""
+        """Return the seed, the files, the original labels, and any leakage found."""
         names = self.found.label_names
         return {
             "seeds": {"bootstrap": self.summary.seed},
@@ -239,7 +241,7 @@ class PredictionsKind(Kind[Predictions]):
 
 
 class _LazyRecords(Mapping[Subject, Records]):
-    """Records of each scorer, created on demand because a million rows take a second."""
+    """Records of each scorer, created lazily because a million rows take a second."""
 
     def __init__(self, found: Predictions) -> None:
         self._found = found
@@ -261,7 +263,7 @@ class _LazyRecords(Mapping[Subject, Records]):
 
 
 Job: TypeAlias = tuple[Subject, str, Records, IntArray | None]
-"""Slice, scorer, part, records of the slice, and selection of the part."""
+"""Slice, scorer, part, records of the slice, and mask of the rows in the part."""
 
 
 def summarised_parts(
@@ -270,7 +272,7 @@ def summarised_parts(
     how: SummarySpec,
     estimated: Estimator | None = None,
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
-    """Summarise slices and their parts; the whole slice comes first.
+    """Summarise slices and their parts, each slice before its parts.
 
     ``estimated`` is an estimator as returned by `Shown.estimator`. Returns the scorecard of each
     subject including its parts, and the cells in the stored format.
@@ -309,7 +311,7 @@ def summarised_parts(
 
 
 def not_probabilities(scores: FloatArray) -> str:
-    """Return the reason why probability metrics are undefined; "" if they are defined."""
+    """Return why probability metrics are undefined, or "" if they are defined."""
     low, high = float(scores.min()), float(scores.max())
     if low >= 0.0 and high <= 1.0:
         return ""
@@ -317,7 +319,7 @@ def not_probabilities(scores: FloatArray) -> str:
 
 
 def check_threshold(found: Predictions, threshold: float) -> None:
-    """Raise if a threshold is a percentage and the scores are probabilities."""
+    """Raise an error if a threshold is a percentage but the scores are probabilities."""
     if not 1.0 < threshold <= 100.0:
         return
     for name, scores in found.scores.items():
@@ -329,7 +331,7 @@ def check_threshold(found: Predictions, threshold: float) -> None:
 
 
 def scale_note(scores: FloatArray) -> str:
-    """Return a note on scores outside [0, 1], with their likely scale and how to convert them."""
+    """Return a note on scores outside [0, 1], with their likely scale and the option to pass."""
     low, high = float(scores.min()), float(scores.max())
     logits = low < 0.0 < high
     may_be = "log-odds: pass scale='logit'" if logits else "percent: pass scale='percent'"
@@ -345,7 +347,7 @@ def needs_probability(name: str) -> bool:
 
 
 def explained(card: Mapping[str, MetricResult], scores: FloatArray) -> dict[str, MetricResult]:
-    """Return the cells; those that failed because scores are not probabilities become skipped."""
+    """Return the cells, marking failures due to non-probability scores as skipped."""
     why = not_probabilities(scores)
     return {
         name: replace(cell, status="skipped", reason=why)

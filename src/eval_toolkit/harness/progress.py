@@ -1,4 +1,4 @@
-"""Progress of long evaluations, as a callback or as a progress bar on a terminal."""
+"""Progress reporting for long evaluations, by callback or progress bar."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ class Ticker:
         self._tell = tell
 
     def advance(self, by: int, what: str) -> None:
-        """Increase the count and report the progress."""
+        """Increment the count and report progress."""
         self.done += by
         if self._tell is not None:
             self._tell(self.done, self.total, what)
@@ -28,7 +28,7 @@ class Ticker:
 
 @contextmanager
 def showing(progress: "bool | ProgressFn | None", total: int) -> Iterator[Ticker]:
-    """Yield a counter that reports to a callback, to a progress bar, or not at all."""
+    """Yield a counter that reports to a callback, to a progress bar, or to neither."""
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise InvalidTypeError(
             f"`progress` is {progress!r}; it must be True, False or a function of (done, total, description)"

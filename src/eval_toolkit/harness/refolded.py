@@ -1,4 +1,4 @@
-"""Rescoring of runs with folds: cells of each fold, and means over folds."""
+"""Rescoring of cross-validation runs: cells of each fold, and means over folds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,11 +16,11 @@ from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.parts import FOLD, SEED, WHOLE, format_part, parse_part
 
 _CORRECTED = "nadeau-bengio"
-"""Method of a mean over folds that are not independent."""
+"""Interval method for means over folds that are not independent."""
 
 
 def has_folds(run: Run, records: Mapping[Subject, Records]) -> bool:
-    """Return whether the records of a run contain the fold in which each row was scored."""
+    """Return whether the records of a run state the fold in which each row was scored."""
     keys = {key for part in run.cells.folds for key in parse_part(part)}
     return bool(keys) and all(keys <= own.slices.keys() for own in records.values())
 
@@ -33,10 +33,10 @@ def summarised_folds(
     how: SummarySpec,
     each: Callable[[Sequence[Any]], Iterable[Any]] = iter,
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
-    """Summarise each fold of a stored run, and the means over the folds.
+    """Summarise each fold of a stored run, and compute the means over folds.
 
-    ``columns`` define parts of the folds, and ``each`` displays progress. Returns the scorecard of
-    each subject, which contains one per fold, and the cells in the stored format.
+    ``columns`` define parts of the folds, and ``each`` displays progress. Returns the scorecards by
+    subject, each of which contains one scorecard per fold, and the cells in the stored format.
     """
     inner = [name for name in columns if name not in (FOLD, SEED)]
     cards: dict[Subject, dict[str, Scorecard]] = {subject: {} for subject in records}
@@ -68,7 +68,7 @@ def summarised_folds(
 
 
 def _jobs(subject: Subject, records: Records, fold: str, columns: Sequence[str]) -> Iterator[Job]:
-    """Yield a fold, if it has rows, and then its parts."""
+    """Yield a fold that has rows, followed by its parts."""
     inside = np.ones(len(records), dtype=np.bool_)
     for key, value in parse_part(fold).items():
         inside &= records.slices[key].astype(str) == value
@@ -85,7 +85,7 @@ def _jobs(subject: Subject, records: Records, fold: str, columns: Sequence[str])
 def _with_failures(
     run: Run, records: Mapping[Subject, Records], by_slice: dict[str, Any], fold: str
 ) -> dict[str, Any]:
-    """Return the cells of a fold, adding the stored entries of scorers that failed there."""
+    """Return the cells of a fold, including the stored entries of scorers that failed on it."""
     for split, scorer in records:
         if scorer in by_slice.get(split, {}).get("by_scorer", {}):
             continue
@@ -100,9 +100,9 @@ def _with_failures(
 
 
 def _shared(run: Run, records: Mapping[Subject, Records]) -> dict[Subject, SharedRows]:
-    """Return the sizes of dependent folds, identified by the methods stored in the run."""
+    """Return the sizes of dependent folds, recognised by the interval methods stored in the run."""
     config, k = run.manifest.get("config") or {}, len(run.cells.folds)
-    trained = [told.get("n_train") for told in run.cells.folds.values()]
+    trained = [fold.get("n_train") for fold in run.cells.folds.values()]
     n_trained = sum(n for n in trained if isinstance(n, int)) if config.get("fitted") else 0
     found = {}
     for (split, scorer), own in records.items():

@@ -1,4 +1,4 @@
-"""Rescoring of stored records: other metrics, parts and intervals."""
+"""Rescoring of stored records with other metrics, parts or intervals."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,16 +37,16 @@ _STOPPED = (
 
 @dataclass(frozen=True)
 class StoredRows(Kind[Mapping[Subject, Records]]):
-    """Kind of evaluation for the records of a stored run."""
+    """Evaluation kind for the records of a stored run."""
 
     run: Run
     asked: Sequence[MetricSpec | str] | None
     columns: tuple[str, ...]
-    """Named slices of the records whose values define parts."""
+    """Names of the record slices whose values define the parts."""
     threshold: float | None
     summary: SummarySpec
     each: Callable[[Sequence[Any]], Iterable[Any]] = field(default=iter, repr=False)
-    """Progress display over slices and parts."""
+    """Function that displays progress over slices and parts."""
     pooled: bool = False
     """Whether to pool the rows of all folds instead of averaging over folds."""
 
@@ -65,10 +65,10 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         each: Callable[[Sequence[Any]], Iterable[Any]] = iter,
         pooled: bool = False,
     ) -> "StoredRows":
-        """Return the records of a run.
+        """Load the records of a run.
 
-        By default, ``by`` and ``summary`` are taken from the run: the same parts, confidence level,
-        seed, number of resamples and treatment of failures.
+        ``by`` and ``summary`` default to those of the run: the same parts, confidence level, seed,
+        number of resamples and error policy.
         """
         if not run.subjects:
             raise ArtifactError(f"{run.path}: the run has no records to score")
@@ -82,16 +82,16 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return self.run.kind
 
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration of the run with these metrics, parts and intervals."""
+        """Return the run's configuration with the new metrics, parts and interval settings."""
         how = self.summary
-        asked = [one if isinstance(one, str) else one.name for one in self.asked or ()]
+        metrics = [one if isinstance(one, str) else one.name for one in self.asked or ()]
         before = dict(self.run.manifest.get("config") or {})
         for name in ("threshold", "thresholds", "threshold_files"):  # stale thresholds
             before.pop(name, None)
         return {
             **before,
             "by": list(self.columns),
-            "metrics": asked,
+            "metrics": metrics,
             **({} if self.threshold is None else {"threshold": self.threshold}),
             "confidence": how.confidence,
             "n_resamples": how.n_resamples,
@@ -108,7 +108,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {subject: self.run.records(*subject) for subject in self.run.subjects}
 
     def grade(self, attempts: Mapping[Subject, Records]) -> Graded:
-        """Return the results of every slice and of its parts."""
+        """Compute the results of every slice and of its parts."""
         specs = {subject: self._specs(subject, own) for subject, own in attempts.items()}
         stopping = self.run.results.get("stopping")
         extra = {} if stopping is None else {"stopping": stopping}
@@ -131,7 +131,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         )
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the run's seeds with the interval seed, and the description of its units."""
+        """Return the run's seeds, including the interval seed, and the description of its units."""
         stored = self.run.manifest.get("seeds") or {}
         seeds = {"seeds": {**stored, "bootstrap": self.summary.seed}}
         units = self.run.units
@@ -142,7 +142,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {**seeds, "units": {**known, "parts": dict(units.parts)}}
 
     def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
-        """Return the other tables of the run unchanged: units, answers and turns."""
+        """Return the run's other tables unchanged: units, answers and turns."""
         described, units = self.run.manifest["artifacts"], self.run.units
         known = {RECORDS, *unit_files(described)}
         names = [name for name, told in described.items() if "texts" in told and name not in known]
@@ -150,7 +150,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {**asked, **{name: self.run.table(name) for name in names}}
 
     def _specs(self, subject: Subject, records: Records) -> list[MetricSpec]:
-        """Return the requested metrics, or by default the metrics of scores or the column means."""
+        """Return the requested metrics; by default, those for scores or the column means."""
         cells, stated = self.run.cells.block_or_none(*subject) or {}, stated_in(self.run)
         means = {
             name: _as_in_the_run(
@@ -182,7 +182,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
 
 
 def _summary_of(run: Run) -> SummarySpec:
-    """Return the summary settings stored in a run, ignoring missing or invalid ones."""
+    """Return the summary settings stored in a run, ignoring missing or invalid values."""
     config = run.manifest.get("config") or {}
     usable: dict[str, Any] = {}
     for name in ("on_error", "confidence", "seed", "n_resamples"):
@@ -200,7 +200,7 @@ def _summary_of(run: Run) -> SummarySpec:
 def _as_in_the_run(
     records: Records, column: str, cell: Any, higher_is_better: bool | None
 ) -> MetricSpec:
-    """Return the mean of a column with the type and bounds stored in the run."""
+    """Return a column-mean metric with the type and bounds stored in the run."""
     details = cell.get("details") if isinstance(cell, Mapping) else None
     spec = mean_as_stated(column, details if isinstance(details, Mapping) else {}, higher_is_better)
     values = records.columns[column][records.status[column] == "ok"]

@@ -1,4 +1,4 @@
-"""`RunResult`: results of an evaluation, in their stored form."""
+"""Results of an evaluation in their stored form: `RunResult`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -16,20 +16,20 @@ _SIDE = ("records", "versions", "leakage_report", "notes")
 
 
 VIEWS = ("by_fold", "fold_summary")
-"""Keys of `to_dict` derived from the slices; not repeated in a run folder."""
+"""Keys of `to_dict` that are derived from the slices and therefore not stored in a run folder."""
 
 
 def checked_run_id(run_id: Any) -> None:
-    """Raise if the name of a run is invalid."""
+    """Raise an error if the name of a run is invalid."""
     if not isinstance(run_id, str) or not run_id:
         raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty string")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Tabled):
-    """Results by slice, scorer and metric, with their provenance and records.
+    """Results by slice, scorer and metric, with provenance and records.
 
-    The fields of `to_dict` are stored as JSON types.
+    All fields included in `to_dict` contain only JSON types.
 
     Examples
     --------
@@ -42,8 +42,8 @@ class RunResult(Tabled):
     git_sha: str | None
     config: Mapping[str, Any]
     by_slice: Mapping[str, Any] = field(default_factory=dict)
-    """Results by slice: n, n_positive, by_scorer, paired_diffs, and ``parts`` if there are any;
-    with folds each fold is a part, and the whole is the mean over folds.
+    """Results by slice: n, n_positive, by_scorer, paired_diffs, and ``parts`` if there are any.
+    After cross-validation, each fold is a part, and the slice itself contains the mean over folds.
     """
     by_fold: Mapping[str, Any] = field(default_factory=dict)
     """Seed, fold, n_train and ``by_slice`` of each fold, by part, such as ``fold=0``."""
@@ -57,7 +57,7 @@ class RunResult(Tabled):
     pairing_metadata: Mapping[str, Any] = field(default_factory=dict)
     aggregate_evidence: Mapping[str, Any] = field(default_factory=dict)
     threshold_policy: Mapping[str, Any] = field(default_factory=dict)
-    """Origin of every selected threshold."""
+    """Provenance of every selected threshold."""
     schema_version: str = "v1"
     records: Mapping[tuple[str, str], Records] = field(
         default_factory=dict, compare=False, repr=False
@@ -67,7 +67,7 @@ class RunResult(Tabled):
     """Versions by ``scorer:<name>``, ``metric:<name>`` …, for the manifest."""
     leakage_report: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """Notes on what was inferred, and on suspicious data."""
+    """Notes on inferred settings and on suspicious data."""
 
     def __post_init__(self) -> None:
         checked_run_id(self.run_id)
@@ -83,14 +83,14 @@ class RunResult(Tabled):
             object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a strictly JSON-serialisable dict; non-finite numbers become skipped cells."""
+        """Return a dict that is valid strict JSON; non-finite numbers become skipped cells."""
         payload = {name: getattr(self, name) for name in _payload_fields()}
         clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: results are immutable
         return clean
 
     @property
     def cells(self) -> Results:
-        """Cells of every slice, part, scorer and metric, by address."""
+        """Cells of every slice, part, scorer and metric, keyed by address."""
         return Results(self.by_slice, self.folds)
 
     def __getitem__(self, address: str) -> MetricResult:
@@ -109,7 +109,7 @@ class RunResult(Tabled):
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":
-        """Return the result from its stored payload, without the records.
+        """Load a result from its stored payload, without the records.
 
         Fields unknown to this version are ignored.
 
@@ -136,7 +136,7 @@ class RunResult(Tabled):
 
 
 def _by_fold(result: RunResult) -> dict[str, Any]:
-    """Return the slices of each fold."""
+    """Return the results of each fold, by slice."""
     return {
         fold: {
             **about,
@@ -151,7 +151,7 @@ def _by_fold(result: RunResult) -> dict[str, Any]:
 
 
 def _fold_summary(cells: Results) -> dict[str, Any]:
-    """Return the means over folds."""
+    """Return the means over folds, by split, scorer and metric."""
     summary: dict[str, Any] = {}
     for found in cells:
         if found.part == WHOLE:
@@ -161,7 +161,7 @@ def _fold_summary(cells: Results) -> dict[str, Any]:
 
 
 def _of_fold(parts: Mapping[str, Any], fold: str) -> dict[str, Any]:
-    """Return the results of a fold with their parts."""
+    """Return the results of a fold, including its parts."""
     head = f"{fold}&"
     inside = {name[len(head) :]: part for name, part in parts.items() if name.startswith(head)}
     return {**parts[fold], **({"parts": inside} if inside else {})}
@@ -169,15 +169,15 @@ def _of_fold(parts: Mapping[str, Any], fold: str) -> dict[str, Any]:
 
 def _mean(cell: MetricResult) -> dict[str, Any]:
     """Return a mean over folds in the format of ``fold_summary``."""
-    told = {key: value for key, value in cell.details.items() if key != "over"}
+    details = {key: value for key, value in cell.details.items() if key != "over"}
     if cell.value is None:
-        return {"skipped": cell.reason, **told}
+        return {"skipped": cell.reason, **details}
     if cell.ci is None:
-        return {"skipped": cell.reason, "mean": cell.value, **told}
+        return {"skipped": cell.reason, "mean": cell.value, **details}
     ends = {"ci_low": cell.ci.ci_low, "ci_high": cell.ci.ci_high}
     how = {"confidence": cell.ci.confidence, "method": cell.ci.method}
     reason = {"reason": cell.reason} if cell.reason else {}
-    return {"mean": cell.value, **ends, **how, **told, **reason}
+    return {"mean": cell.value, **ends, **how, **details, **reason}
 
 
 def _payload_fields() -> list[str]:
@@ -197,12 +197,12 @@ def with_claim_report(result: RunResult, report: Any) -> RunResult:
     Returns
     -------
     RunResult
-        The same result with ``claim_report`` set.
+        Copy of the result with ``claim_report`` set.
 
     Raises
     ------
     InvalidTypeError
-        If the report is neither a mapping nor has a ``to_dict``.
+        If the report is not a mapping and has no ``to_dict``.
 
     Examples
     --------

@@ -11,13 +11,12 @@ from eval_toolkit.slices import EvalSlice
 
 
 def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
-    """Return the slice with the splitter's groups as its own.
+    """Return the slice with the groups that the splitter uses.
 
     Rows that a splitter keeps together are also resampled together. As in the splitters, the
-    argument takes precedence over the splitter's column, which takes precedence over the slice's
-    groups.
+    argument takes precedence over the splitter's column, and that column over the slice's groups.
 
-    Raises if there is not one group per row, or a group is missing.
+    Raises an error unless every row has a group.
     """
     if not isinstance(slice_, EvalSlice):
         return slice_
@@ -35,7 +34,7 @@ def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
 
 
 def with_parent_roles(part: Any, parent: Any) -> Any:
-    """Return a fold's slice with the column roles that its splitter did not propagate."""
+    """Return a fold's slice with any column roles that the splitter did not propagate."""
     if not (isinstance(part, EvalSlice) and isinstance(parent, EvalSlice)):
         return part
     have = frames.names(part.df)

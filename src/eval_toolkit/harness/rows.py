@@ -1,4 +1,4 @@
-"""Slices as used by the harness: labels, features and identities of rows."""
+"""Internal view of slices: labels, features and ids of rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from eval_toolkit.scorecards import Records
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Slice with the name used in results."""
+    """Slice, with the name used in results."""
 
     name: str
     source: Any
@@ -46,16 +46,16 @@ class Rows:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts included in every entry of a result."""
+        """Counts that every result entry includes."""
         return {"n": self.n, "n_positive": self.n_positive}
 
     @property
     def features(self) -> Any:
-        """Features of the rows, as passed to the scorers."""
+        """Features passed to the scorers."""
         return self.source.features
 
     def features_at(self, rows: IntArray) -> Any:
-        """Return the features of the selected rows, with the type of the full features."""
+        """Return the features of the selected rows, preserving the container type."""
         features = self.features
         if _is_frame(features):
             return frames.take(features, rows)
@@ -69,12 +69,12 @@ class Rows:
 
     @cached_property
     def columns(self) -> list[str]:
-        """Names of the features in order; empty if scorers are given a list."""
+        """Feature names in order; empty if scorers receive a list."""
         return frames.names(self.features) if _is_frame(self.features) else []
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """Input of each row as a plain value or list."""
+        """Input of each row, as a plain value or a list."""
         given = getattr(self.source, "inputs", None)
         values = self.features if given is None else given
         if _is_frame(values):
@@ -99,7 +99,7 @@ class Rows:
 
     @property
     def groups(self) -> NDArray[Any] | None:
-        """Group of each row; rows of a group may be dependent."""
+        """Group of each row; rows of the same group may be dependent."""
         return self._column("groups")
 
     @cached_property
@@ -119,7 +119,7 @@ class Rows:
         return getattr(self.source, "strata_col", None) or "stratum"
 
     def check(self) -> None:
-        """Raise if groups or strata are invalid, before any row is scored."""
+        """Raise an error if groups or strata are invalid, before any row is scored."""
         group_col = getattr(self.source, "group_col", None) or "groups"
         for name, values in ((group_col, self.groups), (self.part_name, self.strata)):
             if values is not None and len(values) != self.n:
@@ -139,15 +139,15 @@ class Rows:
 
     @property
     def ids(self) -> list[str] | None:
-        """Unique row ids in the data; None if there are none."""
+        """Unique row ids from the data, or None if the data contain none."""
         given = self._column("ids")
         return None if given is None else [str(value) for value in given.tolist()]
 
     def unit_ids(self, scores: Iterable[FloatArray] = ()) -> list[str]:
-        """Return the id of each row: the slice's ``unit_ids`` if it has them.
+        """Return the id of each row, from the data if possible, else derived from its content.
 
-        Rows that agree in every column are first distinguished by their scores, so the ids do
-        not depend on the order of the rows.
+        Rows that agree in every column are numbered in the order of their scores, so ids do not
+        depend on row order.
         """
         if self.ids is not None:
             return self.ids
@@ -162,7 +162,7 @@ class Rows:
     def records(
         self, scores: FloatArray | None, unit_ids: Sequence[str], failure: str = ""
     ) -> Records:
-        """Return the rows as records; rows without scores become error records."""
+        """Convert the rows to records; rows without scores become error records."""
         strata = self.strata
         failed = scores is None
         try:
@@ -184,9 +184,9 @@ def _is_frame(features: Any) -> bool:
 
 
 def named_slices(slices: Any) -> dict[str, Any]:
-    """Return slices by name, from a list or a fold's dict.
+    """Convert a list of slices, or a fold's dict, to a dict keyed by name.
 
-    Raises if there are no slices, an entry is not a slice, or two slices have the same name.
+    Raises an error if there are no slices, an entry is not a slice, or names are not unique.
     """
     if isinstance(slices, EvalSliceLike):
         raise InvalidTypeError(
@@ -220,13 +220,13 @@ def named_slices(slices: Any) -> dict[str, Any]:
 def chosen_slices(
     slices: Mapping[str, Any], names: Sequence[str] | None, argument: str
 ) -> dict[str, Any]:
-    """Return the slices with these names, or all slices if None; raise for unknown names."""
-    wanted = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
-    if not wanted:
+    """Return the slices with the given names, or all slices if None; raise for unknown names."""
+    selected = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
+    if not selected:
         raise InvalidInputError(f"`{argument}` is empty; at least one name is needed")
-    for name in wanted:
+    for name in selected:
         if name not in slices:
             raise MissingColumnError(
                 f"`{argument}`: no slice {name!r}; the slices are {', '.join(map(repr, slices))}"
             )
-    return {name: slices[name] for name in wanted}
+    return {name: slices[name] for name in selected}

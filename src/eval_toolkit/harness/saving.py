@@ -1,4 +1,4 @@
-"""Storage of results: compact and full files, or a complete run folder."""
+"""Storage of results as JSON files or as a complete run folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ _PER_ROW = ("scores", "scores_calibrated")
 
 
 def compact(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result's payload without per-row entries, including those in parts and folds."""
+    """Return a result's payload without per-row entries, which also occur in parts and folds."""
     return {
         **payload,
         "by_slice": {name: _without_rows(entry) for name, entry in payload["by_slice"].items()},
@@ -40,7 +40,7 @@ def _without_scores(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path]:
-    """Write ``results.json`` and ``results_full.json``; `save_run` writes a whole run.
+    """Write ``results.json`` and ``results_full.json``; see `save_run` for a complete run.
 
     Secrets are redacted in both files, as in `write_run`.
 
@@ -54,7 +54,7 @@ def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path
     Returns
     -------
     tuple of Path
-        Paths of the compact results, without scores, and of the full results.
+        Paths of the compact results (without scores) and of the full results.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def save_run(
     overwrite: bool = False,
     **manifest: Any,
 ) -> Run:
-    """Write a run folder with manifest, results and records, atomically.
+    """Atomically write a run folder with manifest, results and records.
 
     Parameters
     ----------
@@ -94,21 +94,21 @@ def save_run(
     run_dir : str or Path
         Folder of the run.
     inputs : EvalSlice, or sequence or mapping of them, optional
-        Slices whose inputs are also stored so that reports can show them: slices used for
-        evaluation, threshold selection or leakage checks, as they were passed. The first 20 000
-        characters of each input are stored, without secrets. By default none.
+        Slices whose inputs are stored as well, so that reports can show them: the slices passed for
+        evaluation, threshold selection or leakage checks. The first 20 000 characters of each input
+        are stored, with secrets redacted. By default, no inputs are stored.
     overwrite : bool, default False
         Whether to replace an existing run.
     **manifest
-        Additional entries of the manifest, as in `build_manifest`: ``data_files``, ``metadata``,
+        Additional manifest entries, as in `build_manifest`: ``data_files``, ``metadata``,
         ``source_roles``, ``guardrails`` …. The configuration, the seeds and the versions of
-        scorers, metrics, checks, selectors and the splitter are included automatically;
-        ``versioned`` adds others.
+        scorers, metrics, checks, selectors and the splitter are included automatically; use
+        ``versioned`` to add others.
 
     Returns
     -------
     Run
-        The run as read back.
+        The stored run, read back from the folder.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def save_run(
 
 
 def _units_of(result: RunResult, inputs: Any) -> list[Unit]:
-    """Return the content of the rows of slices."""
+    """Return the rows of the slices as units."""
     try:
         named = named_slices([inputs] if isinstance(inputs, EvalSliceLike) else inputs)
     except EvalToolkitError as error:
@@ -185,9 +185,9 @@ def _units_of(result: RunResult, inputs: Any) -> list[Unit]:
 def _check_scored(
     result: RunResult, rows: Rows, units: Sequence[str], records: Records | None
 ) -> None:
-    """Raise unless the rows are those scored in the run, except rows dropped for leakage.
+    """Raise an error unless the rows are those scored in the run, except rows dropped for leakage.
 
-    The run does not store which other slices the leakage checks used.
+    The run does not record which other slices the leakage checks used.
     """
     why = ""
     if records is None:
@@ -214,8 +214,8 @@ def _check_scored(
 def _units(rows: Rows, records: Records | None) -> list[str]:
     """Return the unit id of each row, as in the records.
 
-    Equal rows are distinguished by their scores, which a slice does not contain. Their inputs are
-    equal too, so they are interchangeable here.
+    The ids of identical rows depend on their scores, which a slice does not contain. Since their
+    inputs are identical too, the rows are interchangeable here.
     """
     own = rows.unit_ids()
     if rows.ids is not None or records is None:

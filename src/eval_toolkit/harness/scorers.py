@@ -1,4 +1,4 @@
-"""Scorers, and validation of their output."""
+"""Adapter for scikit-learn estimators, and validation of scorer output."""
 
 import sys
 from typing import Any
@@ -14,26 +14,26 @@ __all__ = ["EstimatorScorer", "as_scorer", "checked_scores"]
 
 
 def checked_scores(output: Any, n: int, name: str = "scorer") -> FloatArray:
-    """Return a scorer's output as n probabilities of the positive class.
+    """Validate a scorer's output and return n probabilities of the positive class.
 
     Parameters
     ----------
     output : array-like of shape (n,), (n, 1) or (n, 2)
-        Scores; with two columns, the second is the positive class.
+        Scores; with two columns, the second belongs to the positive class.
     n : int
         Number of scored rows.
     name : str
-        Name of the scorer, for messages.
+        Name of the scorer, used in error messages.
 
     Returns
     -------
     ndarray of shape (n,)
-        Float64 in [0, 1].
+        Float64 probabilities in [0, 1].
 
     Raises
     ------
     InvalidInputError
-        If shape, type or range is wrong; the message names the row.
+        If the shape, type or range is invalid; the message names the row.
 
     Examples
     --------
@@ -67,13 +67,13 @@ def checked_scores(output: Any, n: int, name: str = "scorer") -> FloatArray:
         row = int(np.argmax(bad))
         raise InvalidInputError(
             f"scorer {name!r}: score[{row}] is {scores[row]}; scores must be finite and in [0, 1] "
-            "(pass logits through a sigmoid)"
+            "(apply a sigmoid to logits)"
         )
     return scores
 
 
 def _complementary(array: Any, name: str) -> None:
-    """Raise unless two columns are the probabilities of two classes."""
+    """Raise an error unless two columns are the probabilities of two classes."""
     try:
         off = ~np.isclose(array.sum(axis=1).astype(np.float64), 1.0, atol=1e-3)
     except (TypeError, ValueError):
@@ -99,7 +99,7 @@ class EstimatorScorer:
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return P(positive) of each input."""
+        """Return the probability of the positive class for each input."""
         name = type(self.estimator).__name__
         output = np.asarray(self.estimator.predict_proba(X))
         classes = getattr(self.estimator, "classes_", None)
@@ -127,10 +127,10 @@ class EstimatorScorer:
         """Identity of the estimator for the cache; None if it cannot be determined.
 
         The estimator's own ``version`` if it has one, otherwise its class, library version and a
-        digest of everything that `copy.copy` copies: parameters and fitted state, with arrays in
-        full and functions by name. Fits on different data have different versions. None if part of
-        the state is inaccessible (a file, a lock, a handle into a library); set ``version`` on such
-        an estimator.
+        digest of everything that `copy.copy` copies: parameters and fitted state, including all
+        arrays, with functions identified by name. Estimators fitted on different data have
+        different versions. None if part of the state cannot be read (a file, a lock, a library
+        handle); set ``version`` on such an estimator.
         """
         own = getattr(self.estimator, "version", None)
         if isinstance(own, str):
@@ -153,14 +153,14 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     Parameters
     ----------
     estimator : object with ``predict_proba``
-        Fitted estimator, or one with ``fit`` for `evaluate_folded`.
+        Fitted estimator; `evaluate_folded` also accepts an unfitted one.
     positive : label, optional
-        Class whose probability is the score; by default 1.
+        Class whose probability is used as the score; by default 1.
 
     Returns
     -------
     EstimatorScorer
-        Its ``predict_proba`` returns one probability per input.
+        Scorer whose ``predict_proba`` returns one probability per input.
 
     Raises
     ------
@@ -169,10 +169,11 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
 
     Notes
     -----
-    Its ``version`` covers the class, the release of its library, every parameter and the fitted
-    state with all arrays, so fits on different data have different versions. It does not cover the
-    code of named functions or classes, nor the releases of other libraries. If part of the state
-    cannot be read, the version is None and the scorer counts as unversioned.
+    The scorer's ``version`` covers the class, the version of its library, every parameter and the
+    fitted state including all arrays, so estimators fitted on different data have different
+    versions. It does not cover the code of named functions or classes, or the versions of other
+    libraries. If part of the state cannot be read, the version is None and the scorer is treated as
+    unversioned.
 
     Examples
     --------
@@ -184,7 +185,7 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     # Stacking and search classifiers expose ``predict_proba`` only after fitting.
     if not (hasattr(estimator, "predict_proba") or hasattr(type(estimator), "predict_proba")):
         raise InvalidTypeError(
-            f"`estimator` is a {type(estimator).__name__} without predict_proba; wrap a "
-            "classifier with only decision_function in sklearn.calibration.CalibratedClassifierCV"
+            f"`estimator` is a {type(estimator).__name__} without predict_proba; if it only has "
+            "decision_function, wrap it in sklearn.calibration.CalibratedClassifierCV"
         )
     return EstimatorScorer(estimator, positive)

@@ -1,4 +1,4 @@
-"""Calls of scorers: in batches, through a cache, with validated output."""
+"""Batched and cached calls to scorers, with validation of their output."""
 
 import re
 import traceback
@@ -19,7 +19,7 @@ from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scorers import as_scorer, checked_scores
 
 _FOLDERS = re.compile(r'^([ |]*File ")[^"\n]*[/\\]', re.MULTILINE)
-"""File names in tracebacks; paths of user code are not stored."""
+"""Pattern of file paths in tracebacks, which are shortened so that no user paths are stored."""
 SKIPPED_BY_SCORER = "the scorer declined this slice (should_score_slice returned False)"
 
 
@@ -32,7 +32,7 @@ class Scored:
 
     @property
     def why(self) -> str:
-        """Reason why scores are missing; empty if there are scores."""
+        """Reason why scores are missing; empty if scores are available."""
         return str(self.block.get("skipped") or self.block.get("error") or "")
 
     @property
@@ -49,11 +49,11 @@ class Scoring:
     cache: ScoreCache | MutableMapping[str, float] | None = None
     on_scorer_error: str = "raise"
     fitted_on: Mapping[str, str] = field(default_factory=dict)
-    """Hash of the training rows of the scorers fitted here."""
+    """Hash of the training rows, for scorers fitted on this fold."""
 
     @classmethod
     def of(cls, batch_size: Any, cache: Any, on_scorer_error: str) -> "Scoring":
-        """Return the settings, after checking the options."""
+        """Validate the options and return them as settings."""
         return cls(
             None if batch_size is None else validation.integer(batch_size, "batch_size", low=1),
             as_cache(cache),
@@ -62,7 +62,7 @@ class Scoring:
 
 
 def checked_names(scorers: Any) -> Mapping[str, Any]:
-    """Return the mapping from names to scorers, without checking the scorers."""
+    """Validate the mapping from names to scorers, but not the scorers themselves."""
     if not isinstance(scorers, Mapping):
         raise InvalidTypeError(
             f"`scorers` is a {type(scorers).__name__}; it must map names to scorers: "
@@ -79,12 +79,12 @@ def checked_names(scorers: Any) -> Mapping[str, Any]:
 
 
 def named_scorers(scorers: Any) -> dict[str, Any]:
-    """Return scorers by name; scikit-learn estimators become scorers."""
+    """Return scorers by name; scikit-learn estimators are wrapped."""
     return {name: usable_scorer(scorer, name) for name, scorer in checked_names(scorers).items()}
 
 
 def usable_scorer(scorer: Any, name: str) -> Any:
-    """Return a scorer for an object with ``predict_proba``; raise for classes and other objects."""
+    """Return a scorer for an object with ``predict_proba``; raise an error for anything else."""
     if isinstance(scorer, type):
         raise InvalidTypeError(
             f"scorers[{name!r}] is the class {scorer.__name__}; pass an instance "
@@ -107,10 +107,10 @@ def score_rows(
     ticker: Ticker,
     precomputed: ArrayLike | None = None,
 ) -> Scored:
-    """Return validated scores, or the result of a scorer that declined or failed.
+    """Score rows and validate the scores; under "record", failures are returned as results.
 
-    ``MemoryError`` and ``AssertionError`` propagate under every policy: the first is not a property
-    of the scorer, and the second lets its author abort the evaluation.
+    ``MemoryError`` and ``AssertionError`` always propagate: the first is not specific to the
+    scorer, and the second lets a scorer abort the evaluation deliberately.
     """
     done = ticker.done
     try:
@@ -125,7 +125,7 @@ def score_rows(
         raise
     except Exception as error:
         if how.on_scorer_error == "raise" or precomputed is not None:
-            error.add_note(f"while scorer {name!r} scored slice {rows.name!r}")
+            error.add_note(f"while scoring slice {rows.name!r} with scorer {name!r}")
             raise
         return _failed(rows, error)
     finally:
@@ -133,12 +133,12 @@ def score_rows(
 
 
 def _unscored(rows: Rows, **why: str) -> Scored:
-    """Return an entry without scores, with the reason under ``skipped`` or ``error``."""
+    """Return a result without scores, with the reason under ``skipped`` or ``error``."""
     return Scored(None, {**why, **rows.counts, "scores": []})
 
 
 def _failed(rows: Rows, error: Exception) -> Scored:
-    """Return the entry of a slice whose scorer failed."""
+    """Return the result of a scorer that failed on a slice."""
     message = f"{type(error).__name__}: {error}"
     block = {
         "error": message,
@@ -152,7 +152,7 @@ def _failed(rows: Rows, error: Exception) -> Scored:
 
 
 class _HookError(InvalidTypeError):
-    """Violation of the contract of a scorer hook; always raised, never recorded."""
+    """Raised if a scorer hook returns an invalid value; never recorded as a scorer failure."""
 
 
 def _wants(scorer: Any, name: str, slice_name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The short form of `evaluate`, which takes one table and scorers or score columns."""
+"""Short form of `evaluate`, which takes one table and scorers or score columns."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.slices import EvalSlice
 
 _TEXTS = ("text", "prompt", "input", "question", "message")
-"""Usual names of the text column passed to scorers."""
+"""Common names of the text column that is passed to scorers."""
 
 
 _PAIR = re.compile(r"pass label_map=\{'[^']*': 0, ('[^']*'): 1\} with 1 for positive")
@@ -27,11 +27,11 @@ _PAIR = re.compile(r"pass label_map=\{'[^']*': 0, ('[^']*'): 1\} with 1 for posi
 
 @contextmanager
 def naming_positive() -> Iterator[None]:
-    """Let errors about labels name the option ``positive``, which stands for a map of labels."""
+    """Rewrite errors that suggest a label map so that they suggest ``positive`` instead."""
     try:
         yield
     except InvalidInputError as error:
-        message = _PAIR.sub(r"name the positive one, such as positive=\1", str(error))
+        message = _PAIR.sub(r"pass the positive label, such as positive=\1", str(error))
         if message == str(error):
             raise
         raise InvalidInputError(message) from error
@@ -39,7 +39,7 @@ def naming_positive() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ScoreColumn:
-    """Column of scores used instead of a scorer."""
+    """Column of scores that is used instead of a scorer."""
 
     column: str
 
@@ -51,7 +51,7 @@ class _ScoreColumn:
 
 @dataclass(frozen=True)
 class PlainRows:
-    """Scorers, slice and scores for `evaluate`, taken from a table."""
+    """Scorers, slice and precomputed scores for `evaluate`, derived from a table."""
 
     scorers: dict[str, Any]
     slices: list[EvalSlice]
@@ -62,7 +62,7 @@ class PlainRows:
     def of(
         cls, data: Any, scorers: Any, label: str | None = None, positive: Any = None
     ) -> "PlainRows":
-        """Read a table, and call the scorers that are not columns.
+        """Read a table and wrap the scorers that are not columns.
 
         A scorer is a column name, a function or an object with ``predict_proba``. ``label`` is the
         column of labels, and ``positive`` the label of the positive class.
@@ -99,7 +99,7 @@ class PlainRows:
 
 
 def _slice(found: Predictions) -> EvalSlice:
-    """Return the rows as a slice whose inputs are the ids."""
+    """Convert the rows to a slice whose inputs are the row ids."""
     ids = found.unit_ids()
     columns = {"label": found.y_true.astype(np.int64), "id": ids, "input": ids}
     return EvalSlice(WHOLE, columns, feature_col="input", id_col="id")
@@ -144,7 +144,7 @@ def _scored(data: Any, name: str, scorer: Any) -> FloatArray:
 
 
 def _inputs(data: Any, name: str, scorer: Any) -> Any:
-    """Return the columns that an estimator was fitted on, or the text column."""
+    """Return the feature columns that an estimator was fitted on, or the text column."""
     have = frames.names(data)
     fitted = getattr(scorer, "feature_names_in_", None)
     if fitted is not None:

@@ -1,6 +1,7 @@
 """Summaries over folds: means with intervals that account for shared rows.
 
-Folds are parts of the slice, such as ``fold=3``; the mean over folds is the whole slice.
+Folds are stored as parts of a slice, such as ``fold=3``, and the mean over folds as the slice
+itself.
 """
 
 import math
@@ -22,7 +23,7 @@ _SHARE = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class SharedRows:
-    """Sizes of training and test parts of folds that share rows."""
+    """Training and test sizes of folds that share rows."""
 
     n_train: int
     n_test: int
@@ -31,21 +32,21 @@ class SharedRows:
 def checked_summary_metrics(
     names: Sequence[str] | None, specs: Iterable[MetricSpec], thresholds: bool
 ) -> list[str] | None:
-    """Return the names of the metrics to summarise; None for all.
+    """Validate the names of the metrics to summarise; None means all.
 
-    Metrics at selected thresholds (``op_…``) are accepted, because they are only known after
-    selection.
+    Metrics at selected thresholds (``op_…``) are always accepted, because their names are known
+    only after selection.
     """
     if names is None:
         return None
     known = [spec.name for spec in specs]
-    wanted = [names] if isinstance(names, str) else list(names)
-    for name in wanted:
+    selected = [names] if isinstance(names, str) else list(names)
+    for name in selected:
         if name not in known and not (thresholds and str(name).startswith("op_")):
             raise MissingColumnError(
                 f"`summary_metrics`: no metric {name!r}; the metrics are {', '.join(map(repr, known))}"
             )
-    return wanted
+    return selected
 
 
 def folded_slices(
@@ -56,7 +57,7 @@ def folded_slices(
     confidence: float,
     shared: Mapping[tuple[str, str], SharedRows],
 ) -> dict[str, Any]:
-    """Return the slices of a run with folds: means over folds, and each fold as a part.
+    """Return the slices of a cross-validation run: means over folds, with each fold as a part.
 
     ``folds`` contains the ``by_slice`` results of each fold, keyed by part; ``shared`` contains the
     (split, scorer) pairs whose folds are not independent.
@@ -88,7 +89,7 @@ def folded_slices(
 
 
 def _metric_names(measured: Iterable[str], blocks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the requested metrics, and those at thresholds, which are known from the folds."""
+    """Return the requested metrics and the threshold metrics found in the folds."""
     cells = [
         name
         for block in blocks
@@ -99,7 +100,7 @@ def _metric_names(measured: Iterable[str], blocks: Sequence[Mapping[str, Any]]) 
 
 
 def _value(block: Mapping[str, Any], metric: str) -> float | str:
-    """Return the value of the metric, or the reason why it is missing."""
+    """Return the value of a metric, or the reason why it is missing."""
     why = block.get("error") or block.get("skipped")
     if why:
         return str(why)
@@ -137,7 +138,7 @@ def _over_folds(
 def _interval(
     values: Any, confidence: float, shared: SharedRows | None
 ) -> tuple[float, float, float, str, str]:
-    """Return mean, bounds, method and note: Student's t, or Nadeau–Bengio if rows are shared."""
+    """Return mean, bounds, method and note, by Student's t, or Nadeau–Bengio if rows are shared."""
     if shared is None:
         t = cv_clt_ci(values, confidence=confidence)
         return t.point_estimate, t.ci_low, t.ci_high, t.method, t.reason
@@ -148,7 +149,7 @@ def _interval(
 
 
 def _bounds(spec: MetricSpec) -> tuple[float, float]:
-    """Return the known bounds of a metric, which also bound its mean."""
+    """Return the bounds of a metric, which also apply to its mean."""
     try:
         low, high = spec.statistic.bounds  # type: ignore[attr-defined]
     except (AttributeError, EvalToolkitError):

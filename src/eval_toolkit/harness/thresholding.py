@@ -37,7 +37,7 @@ _QUANTITIES: Mapping[str, Callable[..., OpSpec]] = {
 
 
 def checked_selectors(thresholds: Any) -> tuple[ThresholdSelector, ...]:
-    """Return one or more selectors as a tuple; their criteria must differ."""
+    """Validate one or more selectors and return them as a tuple; criteria must be unique."""
     if thresholds is None:
         return ()
     single = isinstance(thresholds, ThresholdSelector) and not isinstance(thresholds, type)
@@ -66,7 +66,7 @@ def _iterable(values: Any) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class FittedThresholds:
-    """Thresholds of one scorer, and why some selectors found none."""
+    """Thresholds selected for one scorer, and the reasons why any selectors failed."""
 
     scorer: str
     fitted_on: str
@@ -78,11 +78,11 @@ class FittedThresholds:
         return [op(point) for point in self.points.values() for op in _QUANTITIES.values()]
 
     def absent(self) -> dict[str, MetricResult]:
-        """Return the cells for thresholds that were not found."""
+        """Return skipped cells for selectors that found no threshold."""
         return self._cells(self.missing)
 
     def withheld(self) -> dict[str, MetricResult]:
-        """Return skipped cells for the rows on which the thresholds were selected."""
+        """Return skipped cells for the slice on which the thresholds were selected."""
         chosen = dict.fromkeys(self.points, MetricResult(None, "skipped", _IN_SAMPLE))
         return self._cells(chosen) | self.absent()
 
@@ -94,7 +94,7 @@ class FittedThresholds:
         }
 
     def entries(self, applied_to: Sequence[str]) -> list[dict[str, Any]]:
-        """Return one entry per threshold for the result's ``threshold_policy``."""
+        """Return one ``threshold_policy`` entry per threshold."""
         common = {"scorer_name": self.scorer, "fitted_on_slice": self.fitted_on}
         found = [
             {
@@ -144,7 +144,7 @@ def checked_op_specs(
     shown: Iterable[str],
     scorers: Iterable[str],
 ) -> tuple[OperatingPointSpec, ...]:
-    """Return the specs; raise for unknown slices or scorers and for duplicate names."""
+    """Validate operating-point specs: slices and scorers must exist and names must be unique."""
     listed = tuple(specs)
     known = {"slice": list(slices), "reported slice": list(shown), "scorer": list(scorers)}
     for index, spec in enumerate(listed):
@@ -174,7 +174,7 @@ def transferred(
     fit: tuple[Rows, Scored],
     targets: Mapping[str, tuple[Rows, Scored]],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the results of a spec on each target slice, and the thresholds' provenance.
+    """Return the results of a spec on each target slice, and the provenance of its thresholds.
 
     The slice on which the thresholds were selected is skipped: its results would be biased.
     """

@@ -22,26 +22,26 @@ _TINY = 1e-12
 _LARGEST_BET = 0.5
 _HALVINGS = 50
 _PRIOR = 0.5
-"""Both beta parameters of the prior (Jeffreys)."""
+"""Both shape parameters of the beta prior (Jeffreys)."""
 
 
 class LowerBound(Protocol):
-    """Interface implemented by the confidence sequence methods."""
+    """Interface of the confidence sequence methods."""
 
     least_width: float
     """Minimum width of an interval; narrower intervals indicate contradictory values."""
 
     def add(self, x: FloatArray, ceiling: float) -> FloatArray:
-        """Add values and return the bound after each; means above the ceiling are excluded."""
+        """Add values and return the bound after each one; means above the ceiling are excluded."""
         ...
 
 
 class BettingBound:
-    """Bound by betting against every candidate mean; candidates that lose are excluded.
+    """Lower bound from betting against every candidate mean; excludes means against which bets win.
 
-    If the mean is m, betting that the next value exceeds m has no expected gain: starting from
-    capital 1, the probability of ever reaching 1/α is at most α. Equal parts of the capital are bet
-    with each of `_FRACTIONS`. The gain decreases in m, so the excluded means are the smallest.
+    If the mean is m, betting that the next value exceeds m has no expected gain: a capital of 1
+    ever grows to 1/α with probability at most α. Equal parts of the capital are bet with each of
+    `_FRACTIONS`. The gain decreases in m, so the excluded means are the smallest.
     """
 
     least_width = 0.5 / _STEPS  # two consistent sides never exclude the same candidate
@@ -145,7 +145,7 @@ class BinomialBound:
 
 
 def _summed(before: float, x: FloatArray) -> FloatArray:
-    """Return running sums before and after each value, added sequentially for reproducibility."""
+    """Return the running sums before and after each value, added in order for reproducibility."""
     return np.cumsum(np.concatenate(([before], x)))
 
 

@@ -1,4 +1,4 @@
-"""Agreement of raters, with intervals."""
+"""Inter-rater agreement, with confidence intervals."""
 
 import functools
 import math
@@ -38,7 +38,7 @@ from eval_toolkit.metrics.agreement import (
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 _PSEUDO_UNITS = 2.0
-"""Pseudo-units spread evenly over the table; otherwise perfect agreement has zero variance."""
+"""Pseudo-units spread evenly over the table, so that perfect agreement has positive variance."""
 
 
 def kappa_interval(
@@ -60,7 +60,7 @@ def kappa_interval(
     a, b : array-like of shape (n,)
         Class labels of the same units.
     weights : {None, "linear", "quadratic"}, default None
-        Weights of disagreements, as in `cohen_kappa`.
+        Weighting of disagreements; see `cohen_kappa`.
     labels : sequence, optional
         Classes in order; by default sorted.
     groups : array-like of shape (n,), optional
@@ -68,8 +68,8 @@ def kappa_interval(
     confidence : float, default 0.95
         Two-sided confidence level.
     method : {"adjusted", "analytic", "bootstrap"}, default "adjusted"
-        "adjusted": the large-sample interval with two pseudo-units added evenly to the table;
-        "analytic": without them; "bootstrap": BCa.
+        "adjusted" is the large-sample interval with two pseudo-units spread evenly over the table,
+        "analytic" the same interval without pseudo-units, and "bootstrap" the BCa interval.
     n_resamples : int, default 1000
         Number of bootstrap resamples.
     seed : int, optional
@@ -90,10 +90,10 @@ def kappa_interval(
     Notes
     -----
     The standard error follows [1]_ (as in statsmodels); with groups it is multiplied by the design
-    effect of the units' influences. If raters nearly always agree, the unadjusted interval is far
-    too narrow: at a kappa of 0.95 with 50 units it covers 40 %; the adjusted interval covers at
-    least 93 % (``tests/statistics``). With groups, the pseudo-units are added to the effective
-    number of units, or to the number of groups if raters never disagree.
+    effect of the units' influences. If the raters nearly always agree, the unadjusted interval is
+    far too narrow: for a kappa of 0.95 and 50 units its coverage is 40 %, while that of the
+    adjusted interval is at least 93 % (``tests/statistics``). With groups, the pseudo-units are
+    added to the effective number of units, or to the number of groups if raters never disagree.
 
     References
     ----------
@@ -192,10 +192,10 @@ def alpha_interval(
 
     Notes
     -----
-    Resampling units includes the uncertainty of the chance agreement. If raters never disagree, the
-    lower end is exact: it follows from the largest fraction of units that may be rated at chance.
-    If all units have the same disagreement, the same fraction is assumed to agree (upper end) or to
-    disagree twice as much (lower end).
+    Resampling units accounts for the uncertainty of the chance agreement. If the raters never
+    disagree, the lower bound is exact: it is derived from the largest fraction of units that may be
+    rated at random. If all units have the same disagreement, this fraction is assumed to agree
+    perfectly (upper bound) or to disagree twice as much (lower bound).
 
     Examples
     --------
@@ -222,7 +222,7 @@ def alpha_interval(
 
 
 def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> BootstrapCI:
-    """Return the interval when all units have the same disagreement and alpha does not vary."""
+    """Return the interval for units that all have the same disagreement, so alpha does not vary."""
     reach = (1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / plan.n_groups)) * (1.0 - alpha)
     return BootstrapCI(
         alpha,
@@ -245,7 +245,7 @@ def clustered_rate(
     Parameters
     ----------
     hits : array of bool
-        Outcome of each unit.
+        Whether each unit is a success.
     groups : array-like, optional
         Group of each unit; None if units are independent.
     confidence : float, default 0.95
@@ -254,8 +254,8 @@ def clustered_rate(
     Returns
     -------
     ProportionInterval
-        ``method`` indicates whether clusters were used. With one or two clusters, the interval is
-        [0, 1] and ``reason`` is set.
+        ``method`` states whether the interval accounts for clusters. With one or two clusters, the
+        interval is [0, 1] and ``reason`` is set.
 
     Notes
     -----
@@ -282,7 +282,7 @@ def clustered_rate(
     codes, n_groups = validation.group_codes(groups, n)
     method = "wilson, groups"
     if n_groups < MIN_GROUPS:
-        reason = f"{n_groups} groups, at least {MIN_GROUPS} are needed"
+        reason = f"{n_groups} groups; at least {MIN_GROUPS} are needed"
         return ProportionInterval(
             0.0, 1.0, confidence, method, reason, successes=k, n=n, n_groups=n_groups
         )
@@ -293,10 +293,7 @@ def clustered_rate(
 def clustered_n(
     hits: BoolArray, groups: ArrayLike, confidence: float
 ) -> tuple[float, float] | None:
-    """Return the effective number of clustered units for the lower and the upper bound.
-
-    None if there are too few clusters.
-    """
+    """Return the effective sample sizes for the two bounds; None if there are too few clusters."""
     codes, n_groups = validation.group_codes(groups, len(hits))
     if n_groups < MIN_GROUPS:
         return None
@@ -331,7 +328,7 @@ def _kappas(tables: FloatArray, penalty: FloatArray) -> FloatArray:
 
 
 def _kappa_and_influence(table: FloatArray, penalty: FloatArray) -> tuple[float, FloatArray]:
-    """Return kappa, and the influence of a unit in each cell (times n)."""
+    """Return kappa, and n times the influence of a unit in each cell."""
     shares = table / table.sum()
     rows, columns = shares.sum(axis=1), shares.sum(axis=0)
     observed, by_chance = float((shares * penalty).sum()), float(rows @ penalty @ columns)

@@ -13,7 +13,7 @@ from eval_toolkit.inference.planning import Design, SampleSize, sized
 
 _HALVINGS = 60
 _HUGE_EFFECT = 100.0
-"""Upper limit of effects, in standard deviations of one item."""
+"""Largest effect considered in the search, in standard deviations of an item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -23,40 +23,40 @@ class AttemptsDesign(Displayed):
     Parameters
     ----------
     item_sd : float
-        Standard deviation of the true item means; in the paired design without ``correlation``, of
-        the true differences. Estimated by `variance_components`.
+        Standard deviation of the true item means or, in the paired design without ``correlation``,
+        of the true item differences. Estimated by `variance_components`.
     within_sd : float or tuple of two float, optional
-        Standard deviation of attempts at an item, for both systems or for A and B. Give either this
-        (real values) or ``proportion`` (0/1 values).
+        Standard deviation of the attempts at an item: one value for both systems, or a pair for A
+        and B. Pass either this (real values) or ``proportion`` (0/1 values).
     proportion : float, optional
-        0/1 values: success rate of A, or the fixed value. It determines the variance within items;
-        the paired design also needs ``correlation``.
+        For 0/1 values: success rate of A, or the fixed value in the one-sample design. It
+        determines the variance within items; the paired design also requires ``correlation``.
     attempts : int or tuple of two int, default 1
-        Attempts per item, for both systems or for A and B.
+        Number of attempts per item: one number for both systems, or a pair for A and B.
     design : {"paired", "independent", "one-sample"}, default "paired"
         Two systems on the same items, on different items, or one system against a fixed value.
     correlation : float, optional
-        Paired design: correlation of the item means of the two systems.
+        For the paired design: correlation between the item means of the two systems.
     judge_sd : float, default 0.0
-        Real values: standard deviation of the judge's error per attempt.
+        For real values: standard deviation of the judge's error per attempt.
     sensitivity, specificity : float, default 1.0
-        0/1 values: sensitivity and specificity of the judge. Its errors shrink differences and
-        increase the variance of attempts.
+        For 0/1 values: sensitivity and specificity of the judge. Judge errors shrink the measured
+        difference and increase the variance of the attempts.
     cluster_size, icc : float, default 1.0 and 0.0
-        Items per cluster and their correlation, as in `n_for_power`.
+        Number of items per cluster and intra-cluster correlation, as in `n_for_power`.
 
     Raises
     ------
     InvalidInputError
-        If a number is out of range, the variance is not fully specified, or the judge is no better
-        than chance.
+        If an argument is out of range, the variance is not fully specified, or the judge is no
+        better than chance.
 
     Notes
     -----
     The number of items is ``(z_{1−α/2} + z_{power})² (ω² + σ_A²/K_A + σ_B²/K_B) / δ²`` [1]_, with ω
-    the ``item_sd`` of differences, σ the ``within_sd`` and K the attempts; plus z²/2 for the
-    estimated spread, as in `n_for_power`. More attempts help until ω dominates. The effect δ is the
-    true one, not the one measured by the judge.
+    the ``item_sd`` of differences, σ the ``within_sd`` and K the attempts; plus z²/2 because the
+    standard deviation is estimated, as in `n_for_power`. More attempts help until ω dominates. The
+    effect δ is the true one, not the one measured by the judge.
 
     References
     ----------
@@ -64,14 +64,14 @@ class AttemptsDesign(Displayed):
 
     Examples
     --------
-    One attempt at each question, or four:
+    One attempt per question, compared with four:
 
     >>> AttemptsDesign(item_sd=0.15, within_sd=0.35).n_for_power(0.03).n
     2335
     >>> AttemptsDesign(item_sd=0.15, within_sd=0.35, attempts=4).n_for_power(0.03).n
     733
 
-    Pass rates, seen through a judge that is right nine times in ten:
+    Pass rates measured by a judge that is correct 90 % of the time:
 
     >>> judged = AttemptsDesign(item_sd=0.3, proportion=0.7, correlation=0.9, attempts=4,
     ...                         sensitivity=0.9, specificity=0.9)
@@ -143,7 +143,7 @@ class AttemptsDesign(Displayed):
             raise InvalidInputError("`correlation` is required for 0/1 values in the paired design")
         if self.item_sd > math.sqrt(share * (1.0 - share)):
             raise InvalidInputError(
-                f"`item_sd` is {self.item_sd:g}; with a `proportion` of {share:g} it is at most "
+                f"`item_sd` is {self.item_sd:g}; with a `proportion` of {share:g} it must be at most "
                 f"{math.sqrt(share * (1.0 - share)):.3g}"
             )
 
@@ -173,7 +173,7 @@ class AttemptsDesign(Displayed):
         return items + first + second
 
     def _within(self, effect: float, system: int) -> float:
-        """Return the part of an item mean's variance that is due to attempts."""
+        """Return the variance of an item mean that is due to the attempts."""
         attempts = _both(self.attempts)[system]
         if self.proportion is None:
             sd = _both(self.within_sd)[system]
@@ -216,7 +216,7 @@ class AttemptsDesign(Displayed):
         Raises
         ------
         InvalidInputError
-            If a number is out of range.
+            If an argument is out of range.
 
         Examples
         --------
@@ -238,7 +238,7 @@ class AttemptsDesign(Displayed):
         return sized(n, self.cluster_size, self.icc, method, 2 if two else 1)
 
     def mde(self, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-        """Return the smallest increase detectable with ``n`` items; if there is none, the decrease.
+        """Return the smallest increase (or else decrease) that is detectable with ``n`` items.
 
         Parameters
         ----------
@@ -262,8 +262,8 @@ class AttemptsDesign(Displayed):
 
         Notes
         -----
-        A share near 1 leaves no room for an increase. A decrease of the same size may need more or
-        fewer items; `n_for_power` accepts either sign.
+        A proportion near 1 leaves no room for an increase. A decrease of the same size may need
+        more or fewer items; `n_for_power` accepts either sign.
 
         Examples
         --------
@@ -283,7 +283,7 @@ class AttemptsDesign(Displayed):
             if furthest != 0.0 and enough(furthest):
                 return abs(_nearest(enough, furthest))
         raise InfeasibleError(
-            f"with {items} items no effect, neither an increase nor a decrease, is detectable"
+            f"with {items} items, neither an increase nor a decrease is detectable"
         )
 
 
@@ -297,7 +297,7 @@ def _nearest(enough: Callable[[float], bool], far: float) -> float:
 
 
 def _both(value: Any) -> tuple[Any, Any]:
-    """Expand one value, or a pair of values, to the values for A and B."""
+    """Expand a single value or a pair of values to the values for A and B."""
     if not isinstance(value, tuple):
         return value, value
     if len(value) != 2:
@@ -311,7 +311,5 @@ def _quantiles(alpha: float, power: float) -> tuple[float, float]:
     a = critical_value(1.0 - validation.fraction(alpha, "alpha"))
     b = normal_quantile(validation.fraction(power, "power"))
     if a + b <= 0.0:
-        raise InvalidInputError(
-            "`power` must be above `alpha` / 2; any sample has at least that power"
-        )
+        raise InvalidInputError("`power` must be above `alpha` / 2, which any sample size attains")
     return a, b

@@ -1,4 +1,4 @@
-"""Bootstrap intervals for one scorer, by rows, label strata, groups or (label, group) units."""
+"""Bootstrap intervals for one scorer, resampling rows, strata, groups or (label, group) units."""
 
 import math
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def bootstrap_ci(
     groups : array-like of shape (n,), optional
         Group of each row; rows within a group may be dependent, and whole groups are resampled.
     stratified : bool, default False
-        Whether to draw positives and negatives separately.
+        Whether to resample positives and negatives separately.
     plan : Plan, optional
         Another resampling plan: `groups_in_strata_plan`, `two_level_plan`, `label_group_plan`.
     executor : Executor, optional
@@ -84,20 +84,20 @@ def bootstrap_ci(
     Raises
     ------
     InvalidInputError
-        If the input is invalid, or the interval needs resampling and there are fewer than 10
+        If the input is invalid, or if the interval requires resampling and there are fewer than 10
         independent units.
     UndefinedMetricError
-        If the metric is undefined for the data or on more than 5 % of all resamples, a class has
-        fewer than 3 rows, or the metric does not vary over resamples.
+        If the metric is undefined for the data or on more than 5 % of the resamples, a class has
+        fewer than 3 rows, or the metric is constant over resamples.
 
     Notes
     -----
     By default ROC-AUC, PR-AUC, recall at a false-positive rate and metrics at a threshold get score
     intervals in closed form, and other metrics in a finite range the score interval with the
-    variance of the replicates. Quantiles of replicates cover 63 % instead of 95 % with 2 positives,
-    84 % with 6 [1]_; metrics without a known range get BCa if the smaller class has at least 30
-    rows. BCa follows Efron (1987); the acceleration uses closed-form leave-one-out values if
-    available, otherwise at most 192 left-out blocks.
+    variance of the replicates. Nominal 95 % percentile intervals have a coverage of 63 % with 2
+    positives and of 84 % with 6 [1]_. Metrics without a known range get BCa intervals if the
+    smaller class has at least 30 rows. BCa follows Efron (1987); the acceleration is computed from
+    closed-form leave-one-out values if available, and otherwise from at most 192 left-out blocks.
 
     References
     ----------
@@ -162,7 +162,7 @@ def cluster_bootstrap_ci(
     statistic : callable or metric spec
         Function of (y_true, y_score).
     resample_labels : sequence of int, default (0, 1)
-        Labels whose groups are resampled; rows of other labels are included once in every resample.
+        Labels whose groups are resampled; rows with other labels appear once in every resample.
     n_resamples, confidence, seed, rng, executor, return_samples
         As in `bootstrap_ci`.
 
@@ -228,6 +228,6 @@ def cluster_bootstrap_ci(
 
 
 def _expanded(confidence: float, n_groups: int) -> float:
-    """Return the confidence level that makes percentiles of few groups match Student's t."""
+    """Return the confidence level at which percentiles over few groups match Student's t."""
     reach = math.sqrt(n_groups / (n_groups - 1)) * critical_value(confidence, n_groups - 1)
     return 1.0 - 2.0 * upper_tail(reach)

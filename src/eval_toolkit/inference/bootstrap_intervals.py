@@ -55,7 +55,7 @@ from eval_toolkit.inference.score_intervals import (
 from eval_toolkit.inference.studentized import studentized_interval
 
 MAX_UNDEFINED = 0.05
-"""Maximum fraction of undefined resamples; above it, resampling is stratified by label."""
+"""Fraction of undefined resamples above which resampling is stratified by label."""
 
 EXACT = ("exact-degenerate",)
 FEW_RESAMPLES = "too few resamples to estimate the tails"
@@ -80,7 +80,7 @@ def bootstrap_problem(
     samples: FloatArray | None = None,
     points: Sequence[Sequence[float | UndefinedMetricError]] | None = None,
 ) -> list[list[BootstrapCI | UndefinedMetricError]]:
-    """Return an interval, or the error explaining why there is none, per system and statistic.
+    """Return an interval, or an error that explains its absence, for each system and statistic.
 
     Without a ``method``, each statistic gets its default interval from `score_intervals`;
     replicates are drawn only if needed. ``samples`` and ``points`` may contain precomputed
@@ -120,14 +120,14 @@ def bootstrap_problem(
 
 
 def has_enough_units(plan: Plan) -> bool:
-    """Return whether there are enough units for resampling; closed forms always have enough."""
+    """Return whether the plan has enough units for resampling."""
     if plan.kind == "label-groups":
         return int(np.diff(plan.strata).min()) > 1
     return int(plan.strata[-1]) >= MIN_UNITS
 
 
 def enough_units(plan: Plan) -> None:
-    """Raise unless the plan has ten units, or two groups of each separately drawn label."""
+    """Raise unless the plan has ten units, or two groups for each separately resampled label."""
     if has_enough_units(plan):
         return
     if plan.kind == "label-groups":
@@ -155,7 +155,7 @@ def finite(value: float, name: str) -> float:
 
 
 def drawn_by_label(problem: Problem) -> Problem | None:
-    """Return the problem with stratified labels; None if already stratified or impossible."""
+    """Return the problem stratified by label; None if it already is or cannot be."""
     if problem.labels.all() or not problem.labels.any():  # a single class
         return None
     if problem.plan.kind == "rows":
@@ -173,7 +173,7 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
         first = f" (first: {statistic.failures[0]})"
     return UndefinedMetricError(
         f"{statistic.name} is undefined on {undefined} of {n} resamples{first}; "
-        "an interval needs at least 95 % of them"
+        "for an interval, it must be defined on at least 95 %"
     )
 
 
@@ -218,7 +218,7 @@ def _reads_draws(statistic: Statistic, plan: Plan, method: str | None) -> bool:
 def _replicate_some(
     problem: Problem, rows: list[int], n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return the replicates of the selected statistics (NaN elsewhere) and their distances."""
+    """Return the replicates and distances of the selected statistics; NaN for the others."""
     samples = np.full((len(problem.data), len(problem.statistics), n_resamples), np.nan)
     if not rows:
         return samples, {}
@@ -309,7 +309,7 @@ class _Intervals:
     def _bounds(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
-        """Return the bounds, the method, and the reason if another method was requested."""
+        """Return the bounds, the method, and a reason if the requested method was not used."""
         statistic = self.problem.statistics[row]
         error = calibration_statistic(statistic)
         if error is not None:
@@ -389,7 +389,7 @@ class _Intervals:
         n = min(plan.n_groups_among(rows) for rows in statistic.support(data))
         exact = exact_at_bound(point, statistic.bounds, n, self.confidence)
         if exact is not None:
-            return *exact, "exact-degenerate", "every resample is at the metric's bound"
+            return *exact, "exact-degenerate", "every resample attains the metric's bound"
         raise UndefinedMetricError(
             f"every resample of {statistic.name} has the same value, so its spread is unknown"
         )
@@ -425,7 +425,7 @@ class _Intervals:
         return low, high, "norm-ball", reason
 
     def _left_out(self, scorer: int, row: int) -> FloatArray:
-        """Return leave-one-out values: closed-form for rows, leave-one-block-out otherwise."""
+        """Return leave-one-out values: in closed form for rows, leave-one-block-out otherwise."""
         if self.problem.plan.kind in ("rows", "label-stratified"):
             values = self.problem.statistics[row].leave_one_out(self.problem.data[scorer])
             if values is not None:

@@ -1,4 +1,4 @@
-"""Sample size for showing that a rate is below a bound."""
+"""Sample size needed to show that a rate is below a bound."""
 
 import math
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ _MOST_FAILURES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BoundSize(SampleSize):
-    """Required number of units, and the number that may fail."""
+    """Required number of units, and the number of failures allowed among them."""
 
     n_allowed: int
-    """Largest number of failures for which the interval is below the bound."""
+    """Largest number of failures for which the interval is still below the bound."""
     power: float
     """Probability of at most that many failures at the expected rate."""
 
@@ -56,20 +56,20 @@ def n_for_bound(
     Returns
     -------
     BoundSize
-        Units, clusters, and the number of units that may fail.
+        Numbers of units, clusters and allowed failures.
 
     Raises
     ------
     InvalidInputError
-        If a number is out of range, or the expected rate is not below the bound.
+        If an argument is out of range, or the expected rate is not below the bound.
     InfeasibleError
         If more than a million failures would have to be allowed.
 
     Notes
     -----
-    With c failures the interval ends at the bound b where n b − c = z √(n b (1 − b)). The power at
-    that n is the binomial probability of at most c failures. The smallest c with sufficient power
-    is used, and n is multiplied by the design effect as in `n_for_width`.
+    With c failures, the upper end of the interval equals the bound b if n b − c = z √(n b (1 − b)).
+    The power for that n is the binomial probability of at most c failures. The smallest c with
+    sufficient power is used, and n is multiplied by the design effect as in `n_for_width`.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Intervals for calibration errors, from simulated labels.
 
-The interval is for the error over the metric's bins. Errors that cancel within a bin are not
-included: scores that are too low in one half of a bin and too high in the other half have no error.
+The interval is for the error over the metric's bins. Errors that cancel within a bin are ignored:
+if the scores are too low in one half of a bin and too high in the other half, the binned error may
+be zero.
 """
 
 import functools
@@ -22,7 +23,7 @@ from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.seeds import derive_seed
 
-INTERVAL_REASON = "norm-ball interval of the binned error; gaps within a bin may cancel"
+INTERVAL_REASON = "norm-ball interval for the binned error; gaps within a bin may cancel"
 """Reason attached to the interval for a binned error."""
 
 SMOOTH_REASON = "norm-ball interval, as calibration errors are biased upwards"
@@ -30,16 +31,16 @@ SMOOTH_REASON = "norm-ball interval, as calibration errors are biased upwards"
 
 NO_COMPARISON = (
     "calibration errors are not tested against each other: their bias depends on the number of "
-    "rows and the spread of the scores, and two calibrated scorers would differ; compare brier or "
+    "rows and the spread of the scores, so two calibrated scorers would differ; compare brier or "
     "log_loss"
 )
-"""Reason why a difference between calibration errors has no p-value, with an alternative."""
+"""Why a difference between calibration errors has no p-value, and what to use instead."""
 
 WEIGHTED_REASON = (
-    "the bias of a calibration error is known for rows of equal weight only, not {}; use brier "
+    "the bias of a calibration error is known only for equally weighted rows, not {}; use brier "
     "or log_loss, which have intervals"
 )
-"""Reason why a weighted calibration error has no interval; template for the kind of weights."""
+"""Why a weighted calibration error has no interval; the placeholder describes the weights."""
 
 _DEBIASED = {
     metrics.expected_calibration_error_debiased: "l1",
@@ -49,7 +50,7 @@ _AT_ONCE = 256  # draws per batch, to bound memory
 
 
 def calibration_statistic(statistic: Statistic) -> CalibrationError | None:
-    """Return the calibration error that a statistic's interval is based on; None for other metrics.
+    """Return the calibration error on which an interval is based; None for other metrics.
 
     A debiased error estimates the same population error as the uncorrected one over the same bins,
     so both have the same interval.
@@ -157,7 +158,7 @@ def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
 
 
 def labels_suffice(plan: Plan) -> bool:
-    """Return whether rows are independent; simulating labels is then sufficient."""
+    """Return whether rows are independent, in which case it is sufficient to simulate labels."""
     return plan.kind in ("rows", "label-stratified")
 
 
@@ -189,7 +190,7 @@ def widened_for_groups(
 def _sizes(
     error: CalibrationError, data: Columns, generator: "np.random.Generator", n_draws: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
-    """Return the norms of noise alone, around the data and around the assumed frequencies."""
+    """Return the norms of the noise alone, and added to the observed and to the assumed gaps."""
     draw = error.label_draws(data)
     parts: list[list[FloatArray]] = []
     for done in range(0, n_draws, _AT_ONCE):

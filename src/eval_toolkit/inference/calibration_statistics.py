@@ -1,10 +1,10 @@
 """Calibration errors for resampling: gaps between predicted and observed frequencies per bin.
 
-All are norms of a vector of gaps, so plug-in values are biased upwards: noise has a positive norm.
-Resampling adds the same bias again, so percentile intervals do not cover. Instead, intervals rest
-on the triangle inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate − truth‖. The right-hand side is
-estimated by simulating labels (`label_draws`) and, for grouped rows, by the `distance` between
-resamples and data; `calibration_intervals` combines both.
+All of them are norms of a vector of gaps, so plug-in values are biased upwards: noise has a
+positive norm. Resampling adds the same bias again, so percentile intervals undercover. The
+intervals are therefore based on the triangle inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate −
+truth‖. The right-hand side is estimated by simulating labels (`label_draws`) and, for grouped rows,
+by the `distance` between resamples and data; `calibration_intervals` combines both.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class DrawnFields:
     assumed: FloatArray
     """Gaps for the frequencies from which noise is drawn."""
     noise: FloatArray
-    """Gaps for labels drawn from these frequencies, minus ``assumed``."""
+    """Gaps for labels drawn from those frequencies, minus ``assumed``."""
     calibrated: FloatArray
     """Gaps for labels drawn from the predicted probabilities."""
 
@@ -95,9 +95,9 @@ class CalibrationError(Protocol):
 
 
 _PSEUDO_L1 = 2.0
-"""Pseudo-counts of each class over all cells, for l1 norms with rare errors."""
+"""Pseudo-counts per class, summed over all cells; for l1 norms with rare errors."""
 _PSEUDO_EACH = 1.0
-"""Pseudo-counts of each class per cell, for norms dominated by a single cell (l2, maximum)."""
+"""Pseudo-counts per class in each cell; for norms dominated by a single cell (l2, maximum)."""
 
 
 def _likely_frequency(
@@ -117,11 +117,11 @@ class _Cells:
     rows: FloatArray
     positives: FloatArray
     stated: FloatArray
-    """Mean predicted probability of each cell."""
+    """Mean predicted probability in each cell."""
     last: IntArray
     """Cell in which each bin ends."""
     share: FloatArray
-    """Fraction of that cell above the end of the bin."""
+    """Fraction of that cell that lies above the end of the bin."""
 
     def binned(self, values: FloatArray) -> FloatArray:
         """Return the sums over bins for values per cell: (bins, draws) from (cells, draws)."""
@@ -157,7 +157,7 @@ _NORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True)
 class _BinnedError(ABC):
-    """Base class of errors over equal-width and equal-mass bins."""
+    """Base class of calibration errors over equal-width and equal-mass bins."""
 
     n_bins: int = 10
     norm: str = "l1"
@@ -210,13 +210,13 @@ class _BinnedError(ABC):
         return _NORMS[self.norm](self._gaps(block))
 
     def distance(self, block: Block) -> FloatArray:
-        """Return the norm of each resample's gaps minus the data's."""
+        """Return the norm of the difference between each resample's gaps and the observed gaps."""
         data = block.view.data
         here = data.once(self, lambda: self._here(data))
         return _NORMS[self.norm](self._gaps(block) - here)
 
     def _here(self, data: Columns) -> FloatArray:
-        """Return the gaps of the data, including empty bins."""
+        """Return the observed gaps, including those of empty bins."""
         cells = self._cells(data)
         return self._field_of(cells, cells.rows[:, None], cells.positives[:, None])
 
@@ -243,7 +243,7 @@ class EqualWidthError(_BinnedError):
 
     @property
     def _edges(self) -> FloatArray:
-        """Lower edges of the bins in descending order; the lowest bin takes all remaining rows."""
+        """Lower edges of the bins, in descending order; the lowest bin is unbounded."""
         return _lower_edges(self.n_bins)
 
     @property
@@ -271,7 +271,7 @@ class EqualWidthError(_BinnedError):
 
 
 def _cells_between(data: Columns, ends: IntArray, cuts: FloatArray) -> _Cells:
-    """Return the cells that end after these row counts, and the position of each cut."""
+    """Return the cells that end at these row counts, and the position of each cut."""
     occupied = np.unique(ends[ends > 0])
     starts = np.concatenate([[0], occupied[:-1]])
     rows = (occupied - starts).astype(np.float64)

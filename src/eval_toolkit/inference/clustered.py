@@ -29,16 +29,16 @@ class ClusteredOLS(Displayed):
     coef: tuple[float, ...]
     se: tuple[float, ...]
     t: tuple[float | None, ...]
-    """t statistic; None if the standard error is zero, as stated in ``reason``."""
+    """t statistic; None if the standard error is zero (see ``reason``)."""
     p_value: tuple[float | None, ...]
-    """Two-sided p-value of a zero coefficient."""
+    """Two-sided p-value for the hypothesis that the coefficient is zero."""
     ci_low: tuple[float, ...]
     ci_high: tuple[float, ...]
     confidence: float
     df: int
     n_units: int
     n_groups: tuple[int, ...]
-    """Number of clusters by key; empty without clusters."""
+    """Number of clusters for each key; empty without clusters."""
     method: str
     """"HC0", "HC1", "CR0", "CR1", "CR0-two-way" or "CR1-two-way"."""
     reason: str = ""
@@ -64,12 +64,12 @@ def cluster_robust_se(
     Parameters
     ----------
     values : array-like of shape (n,)
-        One number per unit, 0/1 or real.
+        Value of each unit, 0/1 or real.
     groups : array-like of shape (n,)
         Cluster of each unit; units within a cluster may be correlated, clusters are independent.
     groups2 : array-like of shape (n,), optional
-        Second clustering key, crossed with the first (e.g. prompt template and topic, or annotator
-        and item).
+        Second clustering key, crossed with the first (e.g. prompt template with topic, or annotator
+        with item).
 
     Returns
     -------
@@ -79,7 +79,7 @@ def cluster_robust_se(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or a group id is missing.
+        If the arrays are not 1-D, finite and of equal length, or a group id is missing.
     UndefinedMetricError
         If a key has only one cluster.
 
@@ -140,13 +140,13 @@ def ols_cluster(
     Returns
     -------
     ClusteredOLS
-        Coefficients, standard errors, t tests and intervals, with n − k degrees of freedom or, with
-        clusters, the smaller number of clusters minus one.
+        Coefficients with standard errors, t tests and intervals. The degrees of freedom are n − k
+        or, with clusters, the smaller number of clusters minus one.
 
     Raises
     ------
     InvalidInputError
-        If shapes disagree, a value is not finite, or the columns are linearly dependent.
+        If shapes do not match, a value is not finite, or the columns are linearly dependent.
     UndefinedMetricError
         If a key has only one cluster.
 
@@ -199,7 +199,7 @@ def _inference(
     t = [None if negligible(s, abs(b)) else float(b / s) for b, s in zip(coef, se, strict=True)]
     if None in t:
         reason = "; ".join(
-            filter(None, [reason, "a standard error is zero, so its coefficient has no t test"])
+            filter(None, [reason, "a standard error is zero, so its coefficient cannot be tested"])
         )
     return ClusteredOLS(
         coef=tuple(coef.tolist()),
@@ -228,7 +228,7 @@ def _design(X: ArrayLike, n: int, *, add_intercept: bool) -> FloatArray:
     checked = [validation.vector(column, f"X[:, {i}]") for i, column in enumerate(columns)]
     design = np.column_stack([np.ones(n), *checked] if add_intercept else checked)
     if n <= design.shape[1]:
-        raise InvalidInputError(f"{n} rows cannot determine {design.shape[1]} coefficients")
+        raise InvalidInputError(f"{n} rows are too few to estimate {design.shape[1]} coefficients")
     if np.linalg.matrix_rank(design) < design.shape[1]:
         extra = " (a constant column besides the intercept?)" if add_intercept else ""
         raise InvalidInputError(f"the columns of `X` are linearly dependent{extra}")
@@ -265,7 +265,7 @@ def _robust_variance(
     larger = np.maximum(variances[0], variances[1])
     if (variance > 0.0).all():
         return variance, ""
-    reason = "a two-way variance was not positive: the larger one-way variance is used instead"
+    reason = "a two-way variance was not positive; the larger one-way variance is used instead"
     return np.where(variance > 0.0, variance, larger), reason
 
 

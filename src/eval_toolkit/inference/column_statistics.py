@@ -1,8 +1,8 @@
 """Statistics of named columns: protocol, base class and function wrapper.
 
-A statistic names the columns it reads. It computes its value on the data (`point`), on a block of
-resamples (`replicate`, NaN if undefined) and, if there is a closed form, with each row left out
-(`leave_one_out`).
+A statistic declares the columns it reads. It computes its value on the data (`point`), on a block
+of resamples (`replicate`, NaN if undefined) and, if there is a closed form, on the data without
+each row (`leave_one_out`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Statistic(Protocol):
-    """Metric of named columns that can be evaluated on many resamples simultaneously."""
+    """Metric of named columns that can be evaluated on many resamples at once."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Statistic(Protocol):
         ...
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return masks of the relevant rows; the smallest determines the sample size."""
+        """Return masks of the relevant rows; the smallest one determines the sample size."""
         ...
 
 
@@ -88,7 +88,7 @@ class ColumnStatistic:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value."""
     needs: Needs = Needs()
-    """Requirements on a block, besides the row counts."""
+    """Data required from a block, in addition to the row counts."""
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return None, since there is no closed form."""
@@ -112,22 +112,23 @@ def columns_of(statistic: Statistic) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CallableStatistic:
-    """Function of columns, called with the rows of each resample."""
+    """Statistic defined by a Python function, which is called on the rows of each resample."""
 
     function: Callable[..., float]
     bounds: tuple[float, float] = (-math.inf, math.inf)
     foreign: bool = False
-    """Whether the function is third-party. Resamples with a single class then count as undefined,
-    because functions such as scikit-learn's return NaN, 0 or 1 instead of raising."""
+    """Whether the function is third-party. If so, resamples with a single class are undefined,
+    because functions such as those of scikit-learn return NaN, 0 or 1 instead of raising an
+    error."""
     label: str = ""
-    """Name for messages; by default the name of the function."""
+    """Name used in messages; by default the name of the function."""
     columns: tuple[str, ...] = SCORED
     """Arguments of the function, in order."""
     needs: Needs = field(default=Needs(rows=True), init=False)
     failures: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
-    """First exception raised on a resample, quoted if too many resamples fail."""
+    """First exception raised on a resample; reported if too many resamples fail."""
     seconds: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
-    """Duration of the last call on the data in seconds, used to size tasks."""
+    """Duration of the last call on the data in seconds; determines the size of tasks."""
 
     @property
     def name(self) -> str:
@@ -176,7 +177,7 @@ class CallableStatistic:
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return one mask per class if the function uses both classes, else one for all rows."""
+        """Return a mask for each class if the function uses both, otherwise a mask of all rows."""
         labels = data.labels if "label" in self.columns else np.zeros(data.n, dtype=np.bool_)
         return tuple(mask for mask in (labels, ~labels) if mask.any())
 
@@ -186,5 +187,5 @@ def _is_one_class(labels: BoolArray) -> bool:
 
 
 def seconds_of(statistic: Statistic) -> float:
-    """Return the duration of a call of the statistic's Python function; 0.0 if never called."""
+    """Return the duration of a call to the statistic's Python function; 0.0 if never called."""
     return max(getattr(statistic, "seconds", ()), default=0.0)

@@ -22,9 +22,9 @@ SumsFn: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
 def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
-    """Return the values of the function, with NaN for non-finite values.
+    """Return the values of a function of sums; NaN for non-finite values.
 
-    Raises unless the function returns one value per row.
+    Raise an error unless the function returns one value per row.
 
     Examples
     --------

@@ -24,7 +24,7 @@ SCORED = ("label", "score")
 
 @dataclass(frozen=True)
 class Term:
-    """Summand computed per row from named columns, such as a squared error or a hit.
+    """Summand that is computed for each row from named columns, such as a squared error.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Term:
     """
 
     function: Callable[..., Any]
-    """Function of the columns in order, returning one number per row."""
+    """Function that takes the columns in order and returns one number per row."""
     columns: tuple[str, ...] = SCORED
 
     def of(self, data: Columns) -> FloatArray:
@@ -52,14 +52,14 @@ Summand: TypeAlias = str | Term
 
 @dataclass(frozen=True, eq=False)
 class Needs:
-    """Inputs that a statistic needs from a block."""
+    """Inputs that a statistic requires from a block."""
 
     sums: tuple[Summand, ...] = ()
     """Summands of each resample."""
     thresholds: FloatArray = field(default_factory=lambda: np.empty(0))
-    """Thresholds at which cumulative sums are needed."""
+    """Thresholds at which cumulative sums are required."""
     rows: bool = False
-    """Whether the statistic needs the rows of each resample."""
+    """Whether the statistic requires the rows of each resample."""
 
 
 class Once:
@@ -78,8 +78,8 @@ class Once:
 class Columns(Once):
     """Named columns of equal length and any type, from which statistics are computed.
 
-    Rows are sorted at most once, by the column ``rank``. Without it they keep their order, and sums
-    run from the last row to the first.
+    Rows are sorted at most once, by the column ``rank``. Without a rank column they keep their
+    order, and cumulative sums run from the last row to the first.
 
     Examples
     --------
@@ -96,11 +96,13 @@ class Columns(Once):
     def __post_init__(self) -> None:
         if len({len(column) for column in self.values.values()}) != 1:
             sizes = ", ".join(f"{name!r} has {len(one)}" for name, one in self.values.items())
-            raise InvalidInputError(f"columns must have equal lengths; {sizes or 'there are none'}")
+            raise InvalidInputError(
+                f"columns must have equal lengths; {sizes or 'there are no columns'}"
+            )
 
     @classmethod
     def scored(cls, labels: BoolArray, scores: FloatArray) -> Columns:
-        """Build the usual columns: labels, and scores that rank the rows."""
+        """Build columns of labels and scores, ranked by score."""
         return cls({"label": labels, "score": scores}, "score")
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -178,11 +180,11 @@ class Columns(Once):
         return [one for one in self.values.values() if all(one is not other for other in known)]
 
     def take(self, rows: IntArray) -> Columns:
-        """Return rows by index, in this order and possibly repeated."""
+        """Return the rows at these indices, in this order and possibly repeated."""
         return Columns({name: column[rows] for name, column in self.values.items()}, self.rank)
 
     def reordered(self, order: IntArray) -> Columns:
-        """Return the rows in another order, keeping cached values that depend only on ranks."""
+        """Return the rows in another order; cached values that depend only on ranks are kept."""
         new = self.take(order)
         kept = {"n_positive", "sorted_labels", "sorted_scores", "groups", "has_ties"}
         new.__dict__.update({k: made for k, made in self.__dict__.items() if k in kept})

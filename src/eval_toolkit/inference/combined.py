@@ -1,4 +1,4 @@
-"""Percentile intervals for metrics combined over strata (with groups) or folds."""
+"""Percentile intervals for metrics that are combined over strata or folds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -38,16 +38,16 @@ def stratified_cluster_bootstrap_ci(
     executor: Executor | None = None,
     return_samples: bool = False,
 ) -> BootstrapCI:
-    """Return a percentile interval for a combination of per-stratum metrics by resampling groups.
+    """Return a percentile interval for a combination of per-stratum metrics, resampling groups.
 
     Parameters
     ----------
     strata : mapping of key to (y_true, y_score, groups)
-        Data of each stratum.
+        Labels, scores and groups of each stratum.
     per_stratum_metric : callable or metric spec
         Function of (y_true, y_score).
     combine : callable
-        Function from ``{key: value}`` to a number, such as a mean or a gap.
+        Function that maps ``{key: value}`` to a number, such as a mean or a difference.
     n_resamples, confidence, seed, rng, executor, return_samples
         As in `bootstrap_ci`.
 
@@ -146,7 +146,7 @@ def _percentile_result(
     if n_undefined > MAX_UNDEFINED * len(samples):
         raise UndefinedMetricError(
             f"the statistic is undefined on {n_undefined} of {len(samples)} resamples; "
-            "an interval needs at least 95 % of them"
+            "for an interval, it must be defined on at least 95 %"
         )
     spread = float(np.ptp(defined)) > ROUNDING * max(1.0, abs(point))
     low, high = percentile_interval(defined, confidence) if spread else (point, point)
@@ -173,7 +173,7 @@ def block_bootstrap_on_folds(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> BootstrapCI:
-    """Return a percentile interval for the mean over folds by resampling folds.
+    """Return a percentile interval for the mean over folds, resampling folds.
 
     With few folds this interval is too narrow; prefer `cv_clt_ci` (t) or `corrected_resampled_t`.
 

@@ -17,7 +17,7 @@ from eval_toolkit.inference.calibration_intervals import (
 )
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
 from eval_toolkit.inference.options import RESAMPLING, Resampling
-from eval_toolkit.inference.paired import is_made_of_draws, shared_draws
+from eval_toolkit.inference.paired import requires_resamples, shared_draws
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.plans import chosen_plan
 from eval_toolkit.inference.resampling import Problem
@@ -37,7 +37,7 @@ class ScorerComparison(Displayed):
     baseline: str
     scorers: dict[str, BootstrapCI]
     differences: dict[str, PairedBootstrapCI]
-    """Difference from the baseline for each other scorer."""
+    """Difference from the baseline, by scorer."""
     adjusted_p_values: dict[str, float]
     """Adjusted p-values of the differences; calibration errors have none."""
     correction: str
@@ -118,7 +118,7 @@ def compare_scorers(
         raise InvalidInputError(f"`scorers` must contain at least two scorers, got {len(names)}")
     first = names[0] if baseline is None else baseline
     if first not in scorers:
-        raise InvalidInputError(f"`baseline` is {first!r}; it must be one of {names}")
+        raise InvalidInputError(f"`baseline` is {first!r}; the scorers are {names}")
     labels = validation.binary_labels(y_true)
     # The baseline comes first, so that the row order does not depend on the other scorers.
     names = [first, *(name for name in names if name != first)]
@@ -130,7 +130,7 @@ def compare_scorers(
     resampling["confidence"] = validation.fraction(resampling["confidence"], "confidence")
     plan = chosen_plan(labels, groups=groups)
     statistic = statistic_for(metric)
-    if method is not None or is_made_of_draws(statistic) or not has_closed_form(statistic, plan):
+    if method is not None or requires_resamples(statistic) or not has_closed_form(statistic, plan):
         enough_units(plan)
     problem = Problem.scored(
         labels, scores, [statistic], plan, resolve_seed(resampling["seed"], resampling["rng"])

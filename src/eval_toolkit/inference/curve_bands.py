@@ -1,4 +1,4 @@
-"""Bootstrap bands for ROC and precision-recall curves, point by point on a grid."""
+"""Pointwise bootstrap bands for ROC and precision-recall curves on a grid."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,21 +26,21 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 
 DEFAULT_BAND_RESAMPLES = 500
 _MAX_UNDEFINED = 0.05
-"""Maximum fraction of resamples without one class; above it, classes are resampled separately."""
+"""Fraction of single-class resamples above which the classes are resampled separately."""
 
 _Counts = FloatArray | IntArray
 _Reading = Callable[[_Counts, _Counts, FloatArray], FloatArray]
 """Function that returns the curve from cumulative class counts per distinct score and the grid."""
 
 _Base = Callable[[BoolArray, FloatArray, IntArray, FloatArray], FloatArray]
-"""Function of labels, scores, units and grid; returns the size of each rate's denominator."""
+"""Function of labels, scores, units and grid that returns the denominator of each rate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CurveBand(Displayed):
-    """Curve on a grid with pointwise intervals, made by `roc_band` or `pr_band`.
+    """Curve on a grid with pointwise intervals, as returned by `roc_band` and `pr_band`.
 
-    The intervals are pointwise: the simultaneous coverage of the band is lower.
+    The simultaneous coverage of the band is lower than the pointwise coverage.
 
     Examples
     --------
@@ -50,14 +50,14 @@ class CurveBand(Displayed):
     """
 
     x: FloatArray
-    """False positive rates (recalls), ascending."""
+    """False-positive rates (ROC) or recalls (precision-recall), ascending."""
     y: FloatArray
-    """True positive rates (precisions) of the data at each point of the grid."""
+    """True-positive rates (ROC) or precisions (precision-recall) at each point of the grid."""
     low: FloatArray
     high: FloatArray
     confidence: float
     n_resamples: int
-    """Number of usable resamples, i.e. those with both classes."""
+    """Number of usable resamples, i.e. resamples with both classes."""
     method: str
     kind: str
     """"roc" or "pr"."""
@@ -96,7 +96,7 @@ def roc_band(
     n_resamples : int, default 500
         Number of resamples, at least 20.
     seed : int, Generator, …, default 42
-        Random seed; gives the same resamples as `bootstrap_ci`.
+        Random seed; the resamples are those of `bootstrap_ci`.
     grid : array-like of shape (k,), optional
         Ascending false positive rates in [0, 1]; 0, 0.01, …, 1 by default.
 
@@ -185,7 +185,7 @@ def pr_band(
 
     For the samples of `roc_band`, 95 % intervals covered the true precision in 93 to 99 % at
     recalls from 0.3 to 0.8. Precision near recall 1 depends on the lowest-scoring positive; its
-    interval covered the truth in 80 % of samples of 100 rows at recall 0.99.
+    interval covered the true value in 80 % of samples of 100 rows at recall 0.99.
 
     References
     ----------
@@ -231,18 +231,18 @@ def _band(
     y_true, y_score, groups = data
     labels, scores = validation.binary_pair(y_true, y_score)
     level = validation.fraction(confidence, "confidence")
-    wanted = validation.integer(n_resamples, "n_resamples", low=20)
+    n_draws = validation.integer(n_resamples, "n_resamples", low=20)
     validation.both_classes(labels, "the curve")
     plan = chosen_plan(labels, groups=groups)
     enough_units(plan)
     unit = np.arange(len(labels)) if plan.unit_of_row is None else plan.unit_of_row
     number = resolve_seed(seed)
     method = "percentile" if groups is None else "percentile, groups"
-    curves = _resampled(read, labels, scores, plan, grid, wanted, number)
-    if len(curves) < (1.0 - _MAX_UNDEFINED) * wanted:
+    curves = _resampled(read, labels, scores, plan, grid, n_draws, number)
+    if len(curves) < (1.0 - _MAX_UNDEFINED) * n_draws:
         plan = label_stratified_plan(labels) if groups is None else label_group_plan(labels, groups)
         method += ", label-stratified"
-        curves = _resampled(read, labels, scores, plan, grid, wanted, number)
+        curves = _resampled(read, labels, scores, plan, grid, n_draws, number)
     if not len(curves):  # pragma: no cover - each class is drawn now
         raise UndefinedMetricError("the curve is undefined on every resample")
     tail = (1.0 - level) / 2.0
@@ -316,7 +316,7 @@ def _true_positive_rates(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArr
 def _positives(
     labels: BoolArray, scores: FloatArray, unit: IntArray, grid: FloatArray
 ) -> FloatArray:
-    """Return the number of units with a positive row; 0 at the last point (rate 1)."""
+    """Return the number of units with a positive row, or 0 at the last point (a rate of 1)."""
     n = float(len(np.unique(unit[labels])))
     return np.where(grid < 1.0, n, 0.0)
 

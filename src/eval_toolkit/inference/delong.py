@@ -35,7 +35,7 @@ class DeLongResult(Interval[float]):
     """AUC(B) − AUC(A), positive if B is better."""
     var: float
     z: float | None
-    """z statistic; None if the variance is zero, as stated in ``reason``."""
+    """z statistic; None if the variance is zero (see ``reason``)."""
     p_value: float | None
     n_positive: int
     n_negative: int
@@ -71,14 +71,14 @@ def delong_roc_variance(
     Returns
     -------
     DeLongResult
-        ``delta_auc`` is AUC(B) − AUC(A), with z, p-value and interval. With zero variance, z and
-        the p-value are None, and the interval includes every difference that min(P, N) rows cannot
-        exclude, so it never has zero width.
+        ``delta_auc`` is AUC(B) − AUC(A), with z, p-value and interval. If the variance is zero, z
+        and the p-value are None, and the interval contains every difference that min(P, N) rows
+        cannot rule out, so it never has zero width.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, or labels are not 0/1.
+        If the arrays are not 1-D, finite and of equal length, or labels are not 0/1.
     UndefinedMetricError
         If a class has fewer than two rows.
 
@@ -123,7 +123,7 @@ def delong_roc_variance(
         "delong",
         ""
         if z is not None
-        else "zero variance: from A to B, all rows of a class change by the same rank",
+        else "zero variance: the ranks of all rows of a class change equally from A to B",
         auc_a=auc_a,
         auc_b=auc_b,
         delta_auc=delta,
@@ -142,7 +142,7 @@ def delong_ci(
     confidence: float = DEFAULT_CONFIDENCE,
     transform: str = "logit",
 ) -> BootstrapCI:
-    """Return the ROC AUC with DeLong's confidence interval; no resampling.
+    """Return the ROC AUC with DeLong's confidence interval, without resampling.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def delong_ci(
         Two-sided confidence level.
     transform : {"logit", "none"}, default "logit"
         Scale on which the interval is symmetric. "logit" keeps it inside (0, 1) and has better
-        coverage near 1; "none" is the interval that most packages return, clipped to [0, 1].
+        coverage near 1; "none" gives the interval that most packages report, clipped to [0, 1].
 
     Returns
     -------
@@ -166,18 +166,18 @@ def delong_ci(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, labels are not 0/1, or the transform is
-        unknown.
+        If the arrays are not 1-D, finite and of equal length, labels are not 0/1, or the transform
+        is unknown.
     UndefinedMetricError
         If a class is absent, or has a single row and the classes overlap.
 
     Notes
     -----
-    On the logit scale, the standard error is SE / (AUC (1 − AUC)) (delta method). With ten
-    positives in 100 rows and an AUC of 0.86, it covers 0.915 and the untransformed interval 0.87;
-    with 150 positives in 300 rows, it covers 0.953 (``tests/statistics``). The variance of a
-    perfectly separated sample is zero; the bound is then the exact bound for min(P, N) successes in
-    as many independent trials.
+    On the logit scale, the standard error is SE / (AUC (1 − AUC)) by the delta method. For 10
+    positives in 100 rows and an AUC of 0.86, the coverage is 0.915 (0.87 without the transform);
+    for 150 positives in 300 rows, it is 0.953 (``tests/statistics``). The variance of a perfectly
+    separated sample is zero; the interval then uses the exact bound for min(P, N) successes in as
+    many independent trials.
 
     References
     ----------

@@ -1,9 +1,10 @@
-"""Normal, Student and binomial distributions for closed-form intervals.
+"""Normal, Student's t and binomial distributions for closed-form intervals.
 
 Importing scipy.special takes as long as computing a scorecard with intervals. The functions needed
-by closed forms are implemented here and agree with scipy to 1e-10 or better; Student's tails, and
-its quantile with few degrees of freedom, use scipy. Tails go through ``erfc`` and the incomplete
-beta function rather than ``1 − cdf``, so a p-value of 1e-30 is 1e-30 and not 0.
+for closed forms are therefore implemented here and agree with scipy to 1e-10 or better; the tails
+of Student's t, and its quantiles for few degrees of freedom, use scipy. Tail probabilities are
+computed from ``erfc`` and the incomplete beta function rather than as ``1 − cdf``, so a p-value of
+1e-30 does not become 0.
 """
 
 import math
@@ -46,7 +47,7 @@ def normal_quantile(probability: float) -> float:
 
 
 def critical_value(confidence: float, df: float | None = None) -> float:
-    """Return the critical value of a two-sided interval: normal, or Student's t with ``df``."""
+    """Return the critical value of a two-sided normal interval, or of Student's t given ``df``."""
     # The lower tail retains precision if the confidence is close to 1.
     tail = (1.0 - confidence) / 2.0
     if df is None:
@@ -59,7 +60,7 @@ def critical_value(confidence: float, df: float | None = None) -> float:
 
 
 def _expanded_quantile(z: float, df: float) -> float:
-    """Return Student's quantile, expanded about the normal quantile (Fisher & Cornish 1960)."""
+    """Return a quantile of Student's t, expanded about the normal one (Fisher & Cornish 1960)."""
     y = z * z
     terms = (
         (y + 1.0) / 4.0,
@@ -94,7 +95,7 @@ def binomial_cdf(n: int, p: float) -> tuple[IntArray, FloatArray]:
 
 
 def upper_tail(statistic: float, df: float | None = None) -> float:
-    """Return P(X > statistic) for a standard normal, or Student t with ``df``."""
+    """Return P(X > statistic) for the standard normal, or for Student's t given ``df``."""
     if df is None:
         return math.erfc(statistic / math.sqrt(2.0)) / 2.0
     from scipy.special import stdtr

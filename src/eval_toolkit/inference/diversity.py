@@ -1,4 +1,4 @@
-"""Text similarity between groups, with an interval over groups."""
+"""Text similarity between groups, with a confidence interval."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def probe_similarity(
     Parameters
     ----------
     texts : sequence of str
-        Texts, e.g. the probes of a tester.
+        Texts, e.g. the probes written by a tester model.
     groups : array-like of shape (n_texts,)
         Group of each text, e.g. its seed prompt. Texts within a group are not compared.
     n : int, default 2
@@ -54,12 +54,12 @@ def probe_similarity(
 
     Notes
     -----
-    Similarity is defined as in `self_similarity`. Every pair of texts has equal weight, so larger
+    Similarity is defined as in `self_similarity`. All pairs of texts have equal weight, so larger
     groups have more influence. The value is a ratio of U-statistics of degree two in the groups.
     The standard error is the jackknife estimate over groups [1]_, and the bounds are symmetric on
     the logit scale, using Student's t with G − 1 degrees of freedom. If the leave-one-out values do
-    not vary, or there are only two groups, the interval includes what G/2 pairs of groups cannot
-    exclude: a proportion 1 − ((1 − confidence)/2)^(2/G) of pairs with similarity 0 or 1.
+    not vary, or there are only two groups, the interval allows for the largest fraction of pairs
+    with similarity 0 or 1 that G/2 pairs of groups cannot rule out, 1 − ((1 − confidence)/2)^(2/G).
 
     References
     ----------

@@ -15,13 +15,13 @@ from eval_toolkit.inference.results import (
     in_own_order,
 )
 
-_NO_ERROR = "the standard error is zero: without variation the test is inconclusive"
+_NO_ERROR = "the standard error is zero, so the test is inconclusive"
 
 
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EquivalenceResult(Interval[float]):
-    """Result of two one-sided tests of whether a difference is inside the margins.
+    """Result of two one-sided tests (TOST) of whether a difference is inside the margins.
 
     Examples
     --------
@@ -30,13 +30,13 @@ class EquivalenceResult(Interval[float]):
     """
 
     equivalent: bool
-    """Whether both one-sided tests reject at level 1 − confidence; False if the SE is zero."""
+    """Whether both one-sided tests reject at level 1 − confidence; False if ``se`` is zero."""
     p_value: float | None
     """Larger of the two one-sided p-values; None if the standard error is zero."""
     p_lower: float | None
-    """P-value for "the difference is at or below the lower margin"."""
+    """P-value of the null hypothesis that the difference is at or below the lower margin."""
     p_upper: float | None
-    """P-value for "the difference is at or above the upper margin"."""
+    """P-value of the null hypothesis that the difference is at or above the upper margin."""
     delta: float
     ci_low: float
     """Lower bound of the 1 − 2 (1 − confidence) interval; inside the margins if equivalent."""
@@ -70,7 +70,7 @@ class NonInferiorityResult(Displayed):
     non_inferior: bool
     """Whether the test rejects at level 1 − confidence; False if the standard error is zero."""
     p_value: float | None
-    """P-value for "B is worse by the margin or more"; None if the standard error is zero."""
+    """P-value of the null that B is worse by the margin or more; None if ``se`` is zero."""
     delta: float
     bound: float
     """One-sided confidence bound of the difference, in the unfavourable direction."""
@@ -188,7 +188,7 @@ def non_inferiority_test(
     Notes
     -----
     The null hypothesis is gain ≤ −margin, where the gain is B − A or, if lower is better, A − B.
-    The statistic is ``(gain + margin)/se``.
+    The test statistic is ``(gain + margin)/se``.
 
     References
     ----------
@@ -405,7 +405,7 @@ def _margins(margin: float | tuple[float, float]) -> tuple[float, float]:
 
 
 def _sides(diff: PairedBootstrapCI) -> tuple[float, float]:
-    """Return the implied standard errors below and above the difference."""
+    """Return the standard errors implied by the interval, below and above the difference."""
     z = critical_value(diff.confidence)
     slack = ROUNDING * max(abs(diff.delta), abs(diff.ci_low), abs(diff.ci_high))
     down, up = diff.delta - diff.ci_low, diff.ci_high - diff.delta

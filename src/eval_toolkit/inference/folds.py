@@ -16,12 +16,12 @@ from eval_toolkit.inference.distributions import critical_value, negligible, upp
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-_NO_SPREAD = "zero spread: all folds have the same value"
+_NO_SPREAD = "zero variance: all folds have the same value"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FoldValues(Displayed):
-    """Values of a metric on the folds where it is defined, and reasons for the other folds.
+    """Values of a metric by fold, and the reasons why it is undefined on the other folds.
 
     Behaves like an array of the defined values, so it can be passed to `cv_clt_ci` and
     `corrected_resampled_t`.
@@ -82,11 +82,11 @@ class CorrectedTResult(Interval[float]):
     mean: float
     se: float
     t: float | None
-    """t statistic; None if the folds do not vary, as stated in ``reason``."""
+    """t statistic; None if all folds have the same value (see ``reason``)."""
     p_value: float | None
     """Two-sided p-value."""
     p_greater: float | None
-    """Right-tailed p-value; small if the mean is above ``null_value``."""
+    """P-value of the one-sided test; small if the mean is above ``null_value``."""
     df: int
     ci_low: float
     ci_high: float
@@ -181,8 +181,9 @@ def corrected_resampled_t(
     Returns
     -------
     CorrectedTResult
-        t statistic, two-sided and right-tailed p-values, and interval with K − 1 degrees of
-        freedom. Equal fold values give no t and the interval [mean, mean], with a reason.
+        t statistic, two-sided and one-sided p-values, and interval, with K − 1 degrees of freedom.
+        If all folds are equal, there is no t statistic, and the interval is [mean, mean] with a
+        reason.
 
     Raises
     ------
@@ -244,7 +245,7 @@ def cross_validate_metric(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> FoldValues:
-    """Evaluate a metric on each of k random folds of fixed scores.
+    """Evaluate a metric on each of k random folds, with fixed scores.
 
     Parameters
     ----------
@@ -253,8 +254,9 @@ def cross_validate_metric(
     y_score : array-like of shape (n,)
         Scores.
     metric : callable
-        ``metric(y_true, y_score) -> float``. A fold on which it raises ValueError or
-        ArithmeticError (`UndefinedMetricError` is a ValueError), or is not finite, is undefined.
+        ``metric(y_true, y_score) -> float``. The metric is undefined on a fold if it raises
+        ValueError (such as `UndefinedMetricError`) or ArithmeticError, or if its value is not
+        finite.
     k : int, default 5
         Number of folds, from 2 to n.
     stratified : bool, default True
@@ -265,7 +267,7 @@ def cross_validate_metric(
     Returns
     -------
     FoldValues
-        Values on the defined folds, and a reason for each other fold.
+        Values on the folds where the metric is defined, and a reason for every other fold.
 
     Raises
     ------
@@ -275,8 +277,8 @@ def cross_validate_metric(
 
     Notes
     -----
-    Rows are shuffled, sorted by class if stratified, and dealt to the folds one by one; fold sizes
-    and class counts differ by at most one.
+    Rows are shuffled, sorted by class if stratified, and assigned to the folds in turn, so fold
+    sizes and class counts differ by at most one.
 
     Examples
     --------
@@ -338,7 +340,7 @@ def _fold_values(fold_metrics: ArrayLike | FoldValues) -> FloatArray:
 
 
 def _mean_and_spread(values: FloatArray) -> tuple[float, float, bool]:
-    """Return the mean, the standard deviation, and whether the latter is rounding error."""
+    """Return the mean, the standard deviation, and whether the latter is only rounding error."""
     mean, sd = float(values.mean()), float(values.std(ddof=1))
     flat = negligible(sd, float(np.abs(values).max()))
     return mean, 0.0 if flat else sd, flat

@@ -52,14 +52,14 @@ def statistic_of_function(metric: Any) -> Statistic:
     """Return the statistic for a metric function; third-party functions are wrapped."""
     if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
         raise InvalidInputError(
-            "`metric` has a `sample_weight` for the original rows, which does not fit resampled rows; "
+            "`metric` has a fixed `sample_weight`, which does not match the resampled rows; "
             "use `weighted_ci`"
         )
     if isinstance(metric, functools.partial) and metric.func in _BUILDERS and not metric.args:
         try:
             return _BUILDERS[metric.func](**metric.keywords)
         except TypeError:  # an argument that has no prepared form, such as max_fpr
-            return _as_it_is(metric, metric.func)
+            return _wrapped(metric, metric.func)
     if not callable(metric):
         raise InvalidTypeError(
             f"`metric` must be a function of (y_true, y_score) or a metric spec, got {metric!r}"
@@ -68,10 +68,10 @@ def statistic_of_function(metric: Any) -> Statistic:
         builder = _BUILDERS.get(metric)
     except TypeError:  # unhashable callables are third-party
         builder = None
-    return builder() if builder else _as_it_is(metric, metric)
+    return builder() if builder else _wrapped(metric, metric)
 
 
-def _as_it_is(metric: MetricFn, function: Any) -> CallableStatistic:
+def _wrapped(metric: MetricFn, function: Any) -> CallableStatistic:
     """Wrap a callable as a statistic, with bounds from the catalogue for built-in functions."""
     for info in metrics.CATALOGUE.values():
         if info.function is function:

@@ -12,13 +12,13 @@ from eval_toolkit.inference.distributions import ROUNDING, negligible
 METHODS = ("BCa", "percentile", "basic", "studentized")
 
 MAX_ONE_SIDED = 0.025
-"""Minimum fraction of replicates on either side of the estimate for BCa."""
+"""Minimum fraction of replicates required on each side of the estimate for BCa."""
 
 _NORMAL = NormalDist()
 
 
 def quantiles(samples: FloatArray, levels: Sequence[float]) -> list[float]:
-    """Return quantiles with linear interpolation between order statistics, like numpy.
+    """Return quantiles with linear interpolation between order statistics, as in numpy.
 
     Ten times as fast as ``np.quantile`` on a thousand replicates.
 
@@ -57,7 +57,7 @@ def percentile_interval(samples: FloatArray, confidence: float) -> tuple[float, 
 
 
 def basic_interval(samples: FloatArray, point: float, confidence: float) -> tuple[float, float]:
-    """Return the basic bootstrap interval; undercovers for bounded metrics.
+    """Return the basic bootstrap interval, which undercovers for bounded metrics.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def _moments(deviation: FloatArray) -> tuple[float, float]:
 def bca_interval(
     samples: FloatArray, point: float, left_out: FloatArray, confidence: float
 ) -> tuple[float, float] | None:
-    """Return the bias-corrected and accelerated interval of Efron (1987), or None.
+    """Return the bias-corrected and accelerated (BCa) interval of Efron (1987), or None.
 
     Parameters
     ----------
@@ -91,15 +91,15 @@ def bca_interval(
     point : float
         Value of the statistic on the data.
     left_out : array
-        Leave-one-out values (units or blocks of units), for the acceleration.
+        Values of the statistic without each unit or block of units, for the acceleration.
     confidence : float
         Confidence level.
 
     Returns
     -------
     (float, float) or None
-        Interval, or None if (nearly) all replicates are on one side of the estimate, which makes
-        the correction unreliable.
+        The interval; None if (nearly) all replicates are on one side of the estimate, so the bias
+        correction is unreliable.
 
     Notes
     -----
@@ -140,10 +140,10 @@ def bca_interval(
 def exact_at_bound(
     point: float, bounds: tuple[float, float], n: int, confidence: float
 ) -> tuple[float, float] | None:
-    """Return the exact interval for an estimate of 0 or 1, else None.
+    """Return the exact interval for an estimate at a bound of the metric, otherwise None.
 
-    n rows without an error are consistent with a true value as low as tail^(1/n); below it, n
-    successes have a probability less than the tail.
+    If all n rows are correct, the lower bound is tail^(1/n): for smaller true values, n successes
+    in n trials have a probability below the tail.
 
     Examples
     --------

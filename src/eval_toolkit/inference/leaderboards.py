@@ -1,7 +1,7 @@
 """Rankings of many systems on the same units, with simultaneous intervals.
 
-All systems are evaluated on the same units of the same parts (tasks of a suite); parts have equal
-weight. All systems share the same resamples, so common variation cancels.
+All systems are evaluated on the same units of the same parts (tasks of a suite), and parts have
+equal weight. The systems share resamples, so common variation cancels.
 """
 
 import functools
@@ -37,9 +37,9 @@ __all__ = ["RankedSystem", "Ranking", "SystemPair", "rank_systems"]
 RankingMethod: TypeAlias = Literal["bootstrap", "bayes"]
 _N_DRAWS = 4000
 _FEW = 8
-"""Mean number of units per pattern above which patterns are drawn instead of units."""
+"""Mean number of units per pattern above which patterns are resampled instead of units."""
 _STICKS = 40
-"""Number of sticks in the stick-breaking prior; the truncation error is (2/3)^40."""
+"""Number of terms in the stick-breaking construction; the truncation error is (2/3)^40."""
 _STANDARD = NormalDist()
 
 
@@ -86,19 +86,22 @@ def rank_systems(
     higher_is_better : bool, default True
         Whether higher values are better.
     bounds : tuple of float
-        Smallest and largest possible value, if known; intervals for systems are clipped to them.
+        Smallest and largest possible value, if known; the systems' intervals are clipped to this
+        range.
     share : bool, optional
-        Whether values are binary: 1 (correct) or 0 (wrong); by default True if only these occur.
+        Whether values are binary: 1 (correct) or 0 (wrong). By default True if there are no other
+        values.
     method : {"bootstrap", "bayes"}, default "bootstrap"
-        Method; see Notes. "bayes" is for small numbers of independent units with binary values.
+        Method of inference; see Notes. "bayes" is intended for small numbers of independent units
+        with binary values.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
         Correction of the pairwise p-values, which determine the ranks.
     confidence : float, default 0.95
-        Confidence level of each interval, and of all ranks jointly if ``adjust`` is "holm",
-        "hochberg" or "bonferroni".
+        Confidence level of each interval, and joint confidence level of all ranks if ``adjust`` is
+        "holm", "hochberg" or "bonferroni".
     n_draws : int, default 4000
-        Number of resamples (at least 100) or of posterior draws (at least 2000, as their quantiles
-        at the joint level define the intervals).
+        Number of resamples (at least 100) or posterior draws (at least 2000, because extreme
+        quantiles of the draws define the joint intervals).
     seed, rng : int, Generator, …, default 42
         Random seed or generator; pass only one of the two.
 
@@ -120,18 +123,17 @@ def rank_systems(
     parts by `paired_macro_interval` or Student's t. The p-value of a pair is at most ``1 −
     confidence`` iff its interval excludes 0. P-values are then corrected for the number of pairs,
     and one system is better than another if the corrected p-value is at most ``1 − confidence``;
-    the interval, which is not corrected, may exclude 0 without a significant difference. The true
-    rank of a system is at least 1 plus the number of significantly better systems; the upper bound
-    is analogous [1]_. Pairs whose differences do not vary are not tested.
+    the uncorrected interval may exclude 0 although the difference is not significant. The true rank
+    of a system is at least 1 plus the number of significantly better systems; the upper bound is
+    analogous [1]_. Pairs with constant differences are not tested.
 
     Groups are resampled within parts, with the same draws for every system. The largest
-    standardised deviation over systems determines the level at which the intervals for all systems
-    hold jointly; the draws also show how often each system is best. Draws depend on the order of
-    the units.
+    standardised deviation over systems determines the level of the simultaneous intervals; the
+    draws also show how often each system is best. Draws depend on the order of the units.
 
     "bayes" draws from the posterior of a Dirichlet process over the joint patterns of correct and
     wrong answers; its prior has the weight of two units. Each system's rate then has the posterior
-    Beta(1 + correct, 1 + wrong), recommended for few units by [2]_, and the correlation between
+    Beta(1 + correct, 1 + wrong), which [2]_ recommend for few units, and the correlation between
     systems is preserved. Intervals are posterior quantiles, and the p-value of a pair is derived
     from its interval.
 
@@ -146,7 +148,7 @@ def rank_systems(
     >>> import numpy as np
     >>> right = np.array([[1, 1, 0]] * 40 + [[1, 0, 0]] * 20 + [[0, 1, 0]] * 15 + [[0, 0, 1]] * 5)
     >>> ranking = rank_systems([right], names=["a", "b", "c"])
-    >>> [(one.name, one.rank_low, one.rank_high) for one in ranking.systems]
+    >>> [(system.name, system.rank_low, system.rank_high) for system in ranking.systems]
     [('a', 1, 2), ('b', 1, 2), ('c', 3, 3)]
     """
     level = validation.fraction(options["confidence"], "confidence")
@@ -165,9 +167,9 @@ def rank_systems(
     level_systems = _joint_level(deviations, level, float(np.abs(suite.values).max()))
     ends_of = _Bounds(suite, draws if options["method"] == "bayes" else None)
     pairs = list(combinations(range(len(suite.names)), 2))
-    made = _corrected([ends_of.pair(i, j, level) for i, j in pairs], options["adjust"])
+    comparisons = _corrected([ends_of.pair(i, j, level) for i, j in pairs], options["adjust"])
     beaten = np.zeros((len(suite.names), len(suite.names)), dtype=np.bool_)
-    for (i, j), pair in zip(pairs, made, strict=True):
+    for (i, j), pair in zip(pairs, comparisons, strict=True):
         beaten[j, i], beaten[i, j] = pair.decided(level, suite.sign)
     ranks = _ranks(suite, beaten)
     p_best = _shares(draws * suite.sign)
@@ -184,7 +186,7 @@ def rank_systems(
     ]
     ordered = [
         _better_first(suite, draws, i, j, pair, level)
-        for (i, j), pair in zip(pairs, made, strict=True)
+        for (i, j), pair in zip(pairs, comparisons, strict=True)
     ]
     order = {system.name: at for at, system in enumerate(sorted(systems, key=_standing))}
     return Ranking(
@@ -237,7 +239,7 @@ class _Suite:
         for array, label in zip(arrays, labels, strict=True):
             if array.shape[1] != k:
                 raise InvalidInputError(
-                    f"part {label!r} has {array.shape[1]} systems, the first has {k}; drop "
+                    f"part {label!r} has {array.shape[1]} systems, but the first has {k}; drop "
                     "systems that lack a part, or parts that lack a system"
                 )
         if k < 2:
@@ -272,7 +274,7 @@ class _Suite:
         return all(len(np.unique(part)) == len(part) for part in self.groups)
 
     def draws(self, n_draws: int, seed: int) -> FloatArray:
-        """Return the values of all systems on shared resamples; groups are drawn within parts."""
+        """Return the means of all systems on shared resamples, with groups resampled by part."""
         total = np.zeros((n_draws, len(self.names)))
         for label, part, group in zip(self.labels, self.parts, self.groups, strict=True):
             own = derive_seed(seed, "leaderboard", label)
@@ -382,12 +384,12 @@ class _Bounds:
     posterior: FloatArray | None
 
     def system(self, at: int, level: float, nominal: float | None = None) -> BootstrapCI | None:
-        """Return one system's interval; ``nominal`` is the joint confidence of all intervals."""
+        """Return the interval for a system; ``nominal`` is the joint confidence of all systems."""
         suite = self.suite
         if self.posterior is not None:
             column = self.posterior[:, at]
             low, high = np.quantile(column, [(1 - level) / 2, (1 + level) / 2]).tolist()
-            made = BootstrapCI(
+            interval = BootstrapCI(
                 float(suite.values[at]), low, high, level, len(column), "beta-binomial"
             )
         else:
@@ -395,12 +397,12 @@ class _Bounds:
             found = self._closed_form(columns, level)
             if found is None:
                 return None
-            made = found
+            interval = found
         n_groups = sum(len(np.unique(part)) for part in suite.groups)
-        made = replace(made, n_units=sum(map(len, suite.parts)), n_groups=n_groups)
+        interval = replace(interval, n_units=sum(map(len, suite.parts)), n_groups=n_groups)
         if nominal is None:
-            return made
-        return replace(made, confidence=nominal, method=f"{made.method}, simultaneous")
+            return interval
+        return replace(interval, confidence=nominal, method=f"{interval.method}, simultaneous")
 
     def _closed_form(self, columns: list[FloatArray], level: float) -> BootstrapCI | None:
         """Return the interval for a mean over parts, clipped to the bounds of the values."""
@@ -423,7 +425,7 @@ class _Bounds:
             return None
 
     def pair(self, i: int, j: int, level: float) -> "_Pair":
-        """Return the difference of two systems, without correction for the number of pairs."""
+        """Return the difference between two systems, without correction for the number of pairs."""
         delta = float(self.suite.values[i] - self.suite.values[j])
         if abs(delta) <= ROUNDING * float(np.abs(self.suite.values[[i, j]]).max()):
             delta = 0.0
@@ -465,7 +467,7 @@ class _Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair(PairedMacro):
-    """Difference of two systems with its interval and p-values."""
+    """Difference between two systems with its interval and p-values."""
 
     p_adjusted: float | None = None
 
@@ -486,7 +488,7 @@ def _corrected(pairs: list[_Pair], adjust: CorrectionMethod) -> list[_Pair]:
 
 
 def _joint_level(deviations: FloatArray, confidence: float, size: float) -> float:
-    """Return the individual level at which the intervals hold jointly."""
+    """Return the level of each interval at which all of them hold simultaneously."""
     spread = deviations.std(axis=0)
     moving = spread > ROUNDING * size
     if not moving.any():
@@ -497,7 +499,7 @@ def _joint_level(deviations: FloatArray, confidence: float, size: float) -> floa
 
 
 def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
-    """Return ranks and their bounds; ``beaten[j, i]`` means that i is better than j."""
+    """Return ranks and their bounds; ``beaten[j, i]`` indicates that i is better than j."""
     values = suite.values * suite.sign
     k = len(values)
     return [
@@ -519,7 +521,7 @@ def _shares(values: FloatArray) -> FloatArray:
 def _better_first(
     suite: _Suite, draws: FloatArray, i: int, j: int, pair: _Pair, level: float
 ) -> SystemPair:
-    """Return a pair with the better system first."""
+    """Return the pair, with the better system first."""
     first, second = pair.decided(level, suite.sign)
     better = suite.names[i] if first else suite.names[j] if second else None
     low, high, delta = pair.low, pair.high, pair.delta

@@ -1,4 +1,4 @@
-"""Macro averages: means over equally weighted parts such as subjects or languages."""
+"""Macro averages: means over equally weighted parts, such as subjects or languages."""
 
 import math
 from collections.abc import Sequence
@@ -66,16 +66,17 @@ def macro_mean(
     Parameters
     ----------
     parts : sequence of array-like
-        Values of the units, by part; no part may be empty.
+        Values of the units of each part; no part may be empty.
     groups : sequence of array-like, optional
-        Groups of the units, by part; a group may span parts.
+        Groups of the units of each part; a group may span parts.
     confidence : float, default 0.95
         Confidence level.
 
     Returns
     -------
     MacroMean
-        ``sqrt(sum of the parts' squared standard errors) / number of parts`` as standard error.
+        Macro average; its standard error is ``sqrt(sum of the parts' squared standard errors) /
+        number of parts``.
 
     Raises
     ------
@@ -86,11 +87,11 @@ def macro_mean(
     -----
     Parts are treated as fixed, not as a sample. For 0/1 values of independent units, the interval
     is the adjusted Wald interval for a linear combination of proportions [1]_, which has good
-    coverage with few or unanimous parts. With many small parts its variance is too small, because
-    it divides by n instead of n − 1; the unbiased variance is then used. Otherwise the interval is
-    Student's t with Welch's degrees of freedom. A part with a single unit uses the variance of the
-    other parts; if all parts have a single unit, the variance between parts is used, which is
-    conservative.
+    coverage for few parts, and for parts whose values are all equal. With many small parts, its
+    variance is too small, because it divides by n instead of n − 1; the unbiased variance is then
+    used. Otherwise the interval is Student's t with Welch's degrees of freedom. A part with a
+    single unit uses the variance of the other parts; if all parts have a single unit, the variance
+    between parts is used, which is conservative.
 
     References
     ----------
@@ -106,7 +107,9 @@ def macro_mean(
     confidence = validation.fraction(confidence, "confidence")
     values = [validation.vector(part, f"parts[{i}]") for i, part in enumerate(parts)]
     if not values or not all(map(len, values)):
-        raise InvalidInputError("`parts` must contain at least one part, and every part a value")
+        raise InvalidInputError(
+            "`parts` must contain at least one part, and each part at least one value"
+        )
     mean = float(np.mean([part.mean() for part in values]))
     n_units = sum(map(len, values))
     codes, n_groups = _codes(values, groups)
@@ -178,14 +181,14 @@ def _variance(
     if lone:  # contribution of one unit of an average part
         spread = float(np.mean([share * n for share, n in shares]))
         known += lone * spread
-        reason = f"{lone} parts with a single unit use the variance of the others"
+        reason = f"{lone} parts with a single unit use the variance of the other parts"
     weights = sum(share * share / (n - 1) for share, n in shares)
     df = known * known / weights if weights > 0.0 else float(sum(sizes) - n_parts or 1)
     return known, min(df, max(1.0, n_groups - 1.0)), reason  # groups may span parts
 
 
 def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float | None, float, str]:
-    """Return the variance between parts, used if every part is a single unit or group."""
+    """Return the variance between parts, for parts that consist of a single unit or group."""
     n_parts = len(values)
     if n_parts < 2 or n_groups < n_parts:
         return None, 0.0, "no part has two independent units, so the variance is unknown"
@@ -197,7 +200,7 @@ def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float 
 def _adjusted_wald(
     values: Sequence[FloatArray], mean: float, unbiased: float, confidence: float
 ) -> BootstrapCI:
-    """Return the interval for a mean of proportions, with 4 pseudo-observations over all parts."""
+    """Return the interval for a mean of proportions, adding 4 pseudo-observations in total."""
     k = len(values)
     n = np.array([len(part) for part in values], dtype=np.float64)
     successes = np.array([part.sum() for part in values])

@@ -28,31 +28,31 @@ MIN_NUMBERS = 4
 """Minimum effective number of units for unbounded values."""
 
 MAX_SKEW = 0.8
-"""Maximum |skewness| / √n; 1 if one value differs from n − 1 equal values, 0.71 if two do."""
+"""Maximum |skewness| / √n; it is 1 if one value differs from n − 1 equal ones, 0.71 if two do."""
 
 _SKEW_FACTOR = 1.25
-"""Factor that corrects sample skewness, which is too small; found by simulation (ADR 0018)."""
+"""Factor that corrects the downward bias of sample skewness, from simulations (ADR 0018)."""
 
 _PSEUDO_GROUP = 0.3
-"""Pseudo-group at the bound, as a fraction of a group, in the design effect (ADR 0018)."""
+"""Size of the pseudo-group at the bound in the design effect, in groups (ADR 0018)."""
 
 _MAX_ATOMS = 4096
-"""Maximum number of clusters before they are merged into bins; the variance is preserved."""
+"""Number of clusters above which they are merged into bins, preserving the variance."""
 
 _CERTAIN = 1e6
-"""Finite substitute for an infinite deviate, if no weights reach the hypothetical mean."""
+"""Finite substitute for an infinite deviate, if no weights can reach the hypothetical mean."""
 
 _Pivot = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
 class MeanPivot:
-    """Mean and the pivotal statistic for its interval.
+    """Mean with the pivotal statistic that determines its interval.
 
     Examples
     --------
-    >>> found = mean_pivot([0.2, 0.4, 0.9, 0.4, 0.1], bounds=(0.0, 1.0))
-    >>> found.mean, found.df, found.pivot(0.4)
+    >>> result = mean_pivot([0.2, 0.4, 0.9, 0.4, 0.1], bounds=(0.0, 1.0))
+    >>> result.mean, result.df, result.pivot(0.4)
     (0.4, 4.0, 0.0)
     """
 
@@ -63,7 +63,7 @@ class MeanPivot:
     n_groups: int
     method: str
     pivot: _Pivot
-    """Test statistic for a hypothetical mean; distributed as Student's t with ``df`` if true."""
+    """Test statistic for a hypothetical mean; follows Student's t with ``df`` under the null."""
     ends: Callable[[float], tuple[float, float]]
     """Function that returns the interval for a critical value of the statistic."""
 
@@ -112,9 +112,9 @@ def mean_interval(
     Returns
     -------
     BootstrapCI
-        Interval without resamples. ``method`` is "wilson" for proportions, "gaffke" for values with
-        two finite bounds and "skewness-corrected t" for others, each followed by ", groups" if
-        there are groups.
+        Interval computed without resampling. ``method`` is "wilson" for proportions, "gaffke" for
+        values with two finite bounds and "skewness-corrected t" for others, with the suffix ",
+        groups" if there are groups.
 
     Raises
     ------
@@ -131,9 +131,9 @@ def mean_interval(
     *Proportions*: the Wilson interval as corrected by `score_interval`; with groups, for the
     effective number of units [1]_. *Bounded values*: the mean of the sample and one pseudo-value at
     the bound, under random weights [2]_ [3]_, which allows for unseen values even if all observed
-    values are equal; the bounds use a saddlepoint approximation. *Other values*: Student's t
-    interval, widened if the sample is skewed [4]_ [5]_. With groups, the variance is CR2 with
-    Bell-McCaffrey degrees of freedom (`mean_variance`).
+    values are equal; the bounds are computed by a saddlepoint approximation. *Other values*:
+    Student's t interval, widened if the sample is skewed [4]_ [5]_. With groups, the variance is
+    CR2 with Bell-McCaffrey degrees of freedom (`mean_variance`).
 
     References
     ----------
@@ -193,7 +193,7 @@ def share_ends(
     Examples
     --------
     >>> low, high = share_ends(np.ones(40), np.arange(4).repeat(10), 4, 0.95)
-    >>> round(low, 2), high  # four groups, all right: as four units
+    >>> round(low, 2), high  # four unanimous groups count as four units
     (0.51, 1.0)
     """
     share = float(values.mean())
@@ -215,7 +215,7 @@ def share_ends(
 def _wider(
     pivot: _Pivot, ends: Callable[[float], tuple[float, float]], found: MeanVariance
 ) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
-    """Return a statistic and its inverse; its interval includes the skewness-corrected one."""
+    """Return a statistic whose interval includes the skewness-corrected one, and its inverse."""
     try:
         other, other_ends = _skewed(found)
     except UndefinedMetricError:  # too few groups
@@ -278,8 +278,8 @@ def mean_pivot(
 
     Examples
     --------
-    >>> found = mean_pivot([0.1, 0.2, -0.1, 0.3, 0.2, 0.1, 0.4, 0.0])
-    >>> round(found.p_value(), 3), f"{found.interval(0.95):.3f}"
+    >>> result = mean_pivot([0.1, 0.2, -0.1, 0.3, 0.2, 0.1, 0.4, 0.0])
+    >>> round(result.p_value(), 3), f"{result.interval(0.95):.3f}"
     (0.033, '0.150 [0.016, 0.284]')
     """
     x = validation.vector(values, "values")
@@ -320,7 +320,7 @@ def mean_pivot(
 
 
 def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
-    """Return the group codes and their number; no codes if every unit is its own group."""
+    """Return the group codes (None if every unit is its own group) and the number of groups."""
     if groups is None:
         return None, n
     codes, n_groups = validation.group_codes(groups, n)
@@ -330,8 +330,8 @@ def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
 def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
     """Return the variance of the mean, ignoring groups that add no variance.
 
-    Groups whose means are more alike than by chance carry no information about the shape of the
-    distribution; only the CR2 variance and degrees of freedom are kept.
+    Groups whose means are more similar than expected by chance carry no information about the shape
+    of the distribution, so only their CR2 variance and degrees of freedom are kept.
     """
     found = mean_variance(values, codes, n_groups)
     if codes is None:
@@ -345,7 +345,7 @@ def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVa
 
 def _enough(n: int, what: str) -> None:
     if n < MIN_GROUPS:
-        raise UndefinedMetricError(f"no interval: {n} {what}, at least {MIN_GROUPS} are needed")
+        raise UndefinedMetricError(f"no interval: {n} {what}; at least {MIN_GROUPS} are needed")
 
 
 def _inside(values: FloatArray, bounds: tuple[float, float]) -> None:
@@ -360,8 +360,8 @@ def _inside(values: FloatArray, bounds: tuple[float, float]) -> None:
 def _design_effect(found: MeanVariance, bound: float) -> float:
     """Return the design effect, at least 1.
 
-    A fraction of an average group is added at the bound to both variances, because unseen values
-    may be clustered.
+    Both variances include a fraction of an average group at the bound, because unseen values may be
+    clustered.
     """
     n, size = float(found.sizes.sum()), float(found.sizes.mean())
     extra = _PSEUDO_GROUP * size
@@ -376,7 +376,7 @@ def _design_effect(found: MeanVariance, bound: float) -> float:
 def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
     """Return Student's statistic corrected for skewness, and its inverse.
 
-    Hall's cubic transformation with Willink's inverse. Student's t is used if it is closer to zero,
+    Uses Hall's cubic transformation with Willink's inverse, or Student's t if it is closer to zero,
     because the correction overshoots if both tails are heavy.
     """
     if found.df + 1.0 < MIN_NUMBERS:
@@ -387,7 +387,7 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     se = math.sqrt(found.variance)
     residual = found.totals - found.sizes * found.mean
     if negligible(se, float(np.abs(found.totals / found.sizes).max())):
-        raise UndefinedMetricError("no interval: zero spread, all values are equal")
+        raise UndefinedMetricError("no interval: zero variance, all values are equal")
     skewness = 0.0
     if not negligible(float(np.abs(residual).max()), float(np.abs(found.totals).max())):
         squares = float((residual**2).sum())
@@ -395,7 +395,7 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     if abs(skewness) > MAX_SKEW:
         raise UndefinedMetricError(
             f"no interval: one of {len(residual)} values or groups accounts for nearly all "
-            "of the spread; declare the bounds of the column, or collect more values"
+            "of the variance; declare the bounds of the column, or collect more values"
         )
     n = len(residual)
     small = math.sqrt(n * (n - 1)) / (n - 2)
@@ -489,8 +489,8 @@ def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _root(function: _Pivot, inner: float, outer: float, near: float) -> float:
     """Return the root of a function that changes sign between ``inner`` and ``outer``.
 
-    Uses the Illinois method; scipy.optimize is slow to import. The interval before ``near``, in
-    which the function is less steep, is searched first.
+    Uses the Illinois method, because scipy.optimize is slow to import. The interval up to ``near``,
+    in which the function is less steep, is searched first.
     """
     below = function(inner)
     if min(inner, outer) < near < max(inner, outer):

@@ -1,4 +1,4 @@
-"""Variance of the mean of grouped values, with degrees of freedom."""
+"""Variance of the mean of clustered values, with degrees of freedom."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ class MeanVariance:
 
     Examples
     --------
-    >>> found = mean_variance(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 2]), 3)
-    >>> round(found.cr2, 4), round(found.df, 2)
+    >>> result = mean_variance(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 2]), 3)
+    >>> round(result.cr2, 4), round(result.df, 2)
     (0.0417, 1.8)
     """
 
@@ -27,7 +27,7 @@ class MeanVariance:
     cr2: float
     """CR2 estimate; unbiased if units are independent."""
     variance: float
-    """Maximum of the model variance and CR2 scaled to be unbiased at the estimated correlation."""
+    """Larger of the model variance and CR2, scaled to be unbiased at the estimated correlation."""
     df: float
     """Degrees of freedom of CR2 (Bell and McCaffrey): effective number of clusters minus one."""
 
@@ -42,8 +42,8 @@ def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> 
     With S_g the sum of the residuals of cluster g and w_g its fraction of the units, CR2 is ``Σ
     S_g² / (1 − w_g) / n²`` [1]_, [2]_. Its degrees of freedom are derived for independent units
     with equal variances. If units are correlated and clusters differ in size, both are biased. The
-    variance is therefore scaled by the ratio of the true variance to its expectation at the ANOVA
-    estimate of the correlation ρ, and is at least ``s² Σ_g (n_g (1 − ρ) + ρ n_g²) / n²``, the
+    variance is therefore multiplied by the ratio of the true variance to the expected CR2 at the
+    ANOVA estimate of the correlation ρ, and is at least ``s² Σ_g (n_g (1 − ρ) + ρ n_g²) / n²``, the
     variance of equally correlated units.
 
     References
@@ -53,8 +53,8 @@ def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> 
 
     Examples
     --------
-    >>> found = mean_variance(np.array([1.0, 2.0, 3.0]), None, 3)
-    >>> round(found.variance, 4), found.df  # s² / n and n − 1
+    >>> result = mean_variance(np.array([1.0, 2.0, 3.0]), None, 3)
+    >>> round(result.variance, 4), result.df  # s² / n and n − 1
     (0.3333, 2.0)
     """
     n = len(values)
@@ -90,7 +90,7 @@ def _intraclass(residual: FloatArray, sizes: FloatArray, squares: float) -> floa
 
 
 def _quadratic_form(sizes: FloatArray, variances: FloatArray) -> tuple[float, float]:
-    """Return the expectation and the degrees of freedom of n² CR2 for these cluster variances.
+    """Return the expectation and degrees of freedom of n² CR2 for the given cluster variances.
 
     The clusters' adjusted residual sums have the covariance
     ``diag(c) − a bᵀ − b aᵀ + v a aᵀ`` with d = 1/√(1 − w), a = d w, b = d v_g, c = d² v_g.

@@ -65,7 +65,7 @@ class PairedMeanResult(Interval[float | None]):
     """Lower bound; None if there is no reliable interval (see ``reason``)."""
     ci_high: float | None
     t: float | None
-    """t statistic, delta / se; None if there is no interval."""
+    """t statistic, ``delta / se``; None if there is no interval."""
     p_value: float | None
     """Two-sided p-value for "no difference"; at most 1 − confidence iff the interval excludes 0."""
     correlation: float | None
@@ -96,7 +96,7 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     Parameters
     ----------
     values : array-like of shape (n,)
-        One number per unit (average repeated attempts at a unit first).
+        One value per unit; repeated attempts at a unit must be averaged first.
     groups : array-like of shape (n,), optional
         Group of each unit, e.g. questions on the same passage or translations of the same item.
 
@@ -108,7 +108,7 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long.
+        If the arrays are not 1-D, finite and of equal length.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters.
 
@@ -116,8 +116,8 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     -----
     ``sd / √n`` with divisor n − 1 or, with groups, the CR2 estimator [1]_, which is unbiased for
     clusters of any size if units are independent. Both agree for clusters with a single unit.
-    Reference [2]_ adds the cross terms within clusters without a small-sample factor, which gives
-    too small a value if there are few clusters.
+    The formula of [2]_ includes the cross terms within clusters but no small-sample factor, so it
+    underestimates the standard error if there are few clusters.
 
     References
     ----------
@@ -172,7 +172,7 @@ def t_interval(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long.
+        If the arrays are not 1-D, finite and of equal length.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters, or all values are equal, so
         their variance is unknown.
@@ -197,7 +197,7 @@ def t_interval(
     if groups is not None:
         return mean_interval(x, groups=groups, share=_yes_and_no(x), confidence=level)
     if negligible(summary.se, float(np.abs(x).max())):
-        raise UndefinedMetricError("a t interval is undefined: zero spread, all values are equal")
+        raise UndefinedMetricError("a t interval is undefined: zero variance, all values are equal")
     reach = critical_value(level, len(x) - 1) * summary.se
     low, high = summary.mean - reach, summary.mean + reach
     return BootstrapCI(summary.mean, low, high, level, 0, "t", n_units=len(x))
@@ -223,8 +223,8 @@ def paired_mean_diff(
     bounds : tuple of float
         Smallest and largest possible value of A and of B, if known.
     share : bool, optional
-        Whether values are binary: 1 for yes and 0 for no. By default True if 0 and 1 both occur and
-        no other values do, unless ``bounds`` specify another range.
+        Whether values are binary: 1 for yes and 0 for no. By default True if both 0 and 1 and no
+        other values occur, unless ``bounds`` specify another range.
     confidence : float, default 0.95
         Two-sided confidence level of the interval for the difference.
 
@@ -237,8 +237,8 @@ def paired_mean_diff(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or a proportion has values other than 0
-        and 1.
+        If the arrays are not 1-D, finite and of equal length, or a proportion has values other than
+        0 and 1.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters.
 
@@ -299,7 +299,7 @@ def paired_mean_diff(
 
 
 _Found = tuple[float, float, float, str]
-"""Lower end, upper end, p-value, method."""
+"""Lower bound, upper bound, p-value and method."""
 
 
 def _as_share(
@@ -331,7 +331,7 @@ def _mean_difference(
 ) -> tuple[_Found, float]:
     """Return the interval, the p-value and the degrees of freedom of a mean difference."""
     if not all(map(math.isfinite, bounds)) and negligible(float(np.ptp(differences)), scale):
-        raise UndefinedMetricError("zero spread: all differences are equal")
+        raise UndefinedMetricError("zero variance: all differences are equal")
     reach = bounds[1] - bounds[0]
     pivot = mean_pivot(differences, groups=groups, bounds=(-reach, reach))
     ends = pivot.interval(confidence)
@@ -347,7 +347,7 @@ def _at_least_two(values: FloatArray, name: str) -> FloatArray:
 
 
 def _yes_and_no(values: FloatArray) -> bool:
-    """Return whether exactly the values 0 and 1 occur."""
+    """Return whether both 0 and 1 occur, and no other values."""
     return bool(np.isin(values, (0.0, 1.0)).all()) and float(np.ptp(values)) == 1.0
 
 

@@ -20,7 +20,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval
 
 _HALVINGS = 60
 _ADDED = 2
-"""Number of units added at each bound (as in Agresti and Coull)."""
+"""Number of units added at each bound, as in the Agresti-Coull interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class MissingBounds(Displayed):
 
     Examples
     --------
-    >>> found = missing_bounds([1, 1, 0, 1], 1)
-    >>> found.low, found.high
+    >>> result = missing_bounds([1, 1, 0, 1], 1)
+    >>> result.low, result.high
     (0.6, 0.8)
     """
 
@@ -80,7 +80,7 @@ def missing_bounds(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MissingBounds:
-    """Bound the mean of bounded values if some of them are missing.
+    """Bound the mean of bounded values, some of which are missing.
 
     Parameters
     ----------
@@ -99,12 +99,12 @@ def missing_bounds(
     Returns
     -------
     MissingBounds
-        Identification region without assumptions [1]_, and an interval that covers the mean.
+        Assumption-free identification region [1]_, and a confidence interval for the mean.
 
     Raises
     ------
     InvalidInputError
-        If there is no unit at all, a value is outside its bounds, or the bounds are not finite.
+        If there are no units, a value is outside the bounds, or the bounds are not finite.
 
     Notes
     -----
@@ -113,7 +113,7 @@ def missing_bounds(
     critical value (nothing missing) to the one-sided critical value (wide region) [2]_. For binary
     outcomes of independent units, the Wilson bounds at the corresponding level are used instead.
     For other values, C is taken from Student's t, and the interval is extended to include the one
-    with two units added at each bound, so equal values (or groups) do not imply certainty.
+    with two units added at each bound, so that equal values (or groups) do not imply certainty.
 
     References
     ----------
@@ -122,8 +122,8 @@ def missing_bounds(
 
     Examples
     --------
-    >>> found = missing_bounds([1] * 80 + [0] * 10, 10)
-    >>> f"{found.low:.2f} to {found.high:.2f}, {found.ci_low:.3f} to {found.ci_high:.3f}"
+    >>> result = missing_bounds([1] * 80 + [0] * 10, 10)
+    >>> f"{result.low:.2f} to {result.high:.2f}, {result.ci_low:.3f} to {result.ci_high:.3f}"
     '0.80 to 0.90, 0.727 to 0.939'
     """
     lost = validation.integer(n_missing, "n_missing", low=0)
@@ -159,7 +159,7 @@ def bounded_mean(
     Returns
     -------
     MissingBounds
-        ``n_missing`` is the number of units with unknown value.
+        Bounds and interval; ``n_missing`` is the number of units with an unknown value.
 
     Raises
     ------
@@ -168,8 +168,8 @@ def bounded_mean(
 
     Examples
     --------
-    >>> found = bounded_mean([1, 0, 0.5, 0], [1, 0, 1.0, 1])
-    >>> found.low, found.high, found.n_missing
+    >>> result = bounded_mean([1, 0, 0.5, 0], [1, 0, 1.0, 1])
+    >>> result.low, result.high, result.n_missing
     (0.375, 0.75, 2)
     """
     level = validation.fraction(confidence, "confidence")
@@ -218,12 +218,12 @@ def bounded_macro_mean(
     Returns
     -------
     MissingBounds
-        Interval of `macro_mean` at Imbens and Manski's level.
+        Bounds of the macro average, with the interval of `macro_mean` at Imbens and Manski's level.
 
     Examples
     --------
-    >>> found = bounded_macro_mean([[1, 0, 0], [1, 1]], [[1, 0, 1], [1, 1]])
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> result = bounded_macro_mean([[1, 0, 0], [1, 1]], [[1, 0, 1], [1, 1]])
+    >>> round(result.low, 3), round(result.high, 3)
     (0.667, 0.833)
     """
     level = validation.fraction(confidence, "confidence")

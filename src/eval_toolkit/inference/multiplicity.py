@@ -106,7 +106,7 @@ def fdr_bh_correct(p: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    ``correct_p_values(p, method="bh")``.
+    Equivalent to ``correct_p_values(p, method="bh")``.
 
     References
     ----------
@@ -140,8 +140,8 @@ def bonferroni_correct(p: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    ``correct_p_values(p, method="bonferroni")``; `correct_p_values` with "holm" controls the same
-    error and rejects at least as often.
+    Equivalent to ``correct_p_values(p, method="bonferroni")``. The method "holm" controls the same
+    error rate and rejects at least as often.
 
     Examples
     --------

@@ -17,7 +17,7 @@ class Drawing(TypedDict, total=False):
 
 
 class Resampling(Drawing, total=False):
-    """`Drawing` options and an executor for the resamples."""
+    """Options of `Drawing`, and an executor that evaluates the resamples."""
 
     executor: Executor | None
 

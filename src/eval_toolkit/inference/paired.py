@@ -55,9 +55,9 @@ def bootstrap_p_value(differences: ArrayLike) -> float:
     Returns
     -------
     float
-        ``min(1, 2 min(1 + #{d ≤ 0}, 1 + #{d ≥ 0}) / (R + 1))``: never zero, since R resamples
-        cannot show less than 1 / (R + 1) (Davison & Hinkley 1997, ch. 4). Differences within
-        rounding error of zero, relative to the largest one, count as zero.
+        ``min(1, 2 min(1 + #{d ≤ 0}, 1 + #{d ≥ 0}) / (R + 1))``: never zero, because R resamples
+        cannot support a p-value below 1 / (R + 1) (Davison & Hinkley 1997, ch. 4). Differences that
+        are zero up to rounding error, relative to the largest difference, count as zero.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def paired_result(
 ) -> PairedBootstrapCI:
     """Return a percentile interval for B − A from the defined replicates.
 
-    Differences within rounding error are set to zero.
+    Differences that are zero up to rounding error are set to zero.
     """
     slack = ROUNDING * max(abs(value_a), abs(value_b))
     defined = differences[~np.isnan(differences)]
@@ -131,8 +131,9 @@ def paired_bootstrap_diff(
     metric : callable or metric spec
         Function of (y_true, y_score).
     method : {"percentile"}, optional
-        Quantiles of bootstrapped differences (not for calibration errors). By default, an interval
-        that is valid for small classes and near the bounds of the metric; see Notes.
+        "percentile" uses quantiles of the bootstrapped differences (not for calibration errors).
+        The default is an interval that remains valid for small classes and near the bounds of the
+        metric; see Notes.
     n_resamples, confidence, seed, rng, groups, plan, executor
         As in `bootstrap_ci`.
 
@@ -157,10 +158,10 @@ def paired_bootstrap_diff(
     Accuracy, recall and other proportions of the same rows use Tango's interval and McNemar's score
     test. Brier score and log-loss use the mean of the row differences. For other metrics, the
     intervals for A and B are combined with the correlation of their replicates (MOVER [1]_); for
-    ROC-AUC and PR-AUC, they also allow for unseen rows on which a scorer fails. Calibration errors
-    have no p-value: see `paired_bootstrap_ece_diff`. With 2 positives, quantiles of bootstrapped
-    differences reject 27 % of true null hypotheses at 5 %, and accept a model that is worse by the
-    margin in 35 % of cases.
+    ROC-AUC and PR-AUC, they also allow for failures on unseen rows. Calibration errors have no
+    p-value: see `paired_bootstrap_ece_diff`. With 2 positives, percentile intervals reject 27 % of
+    true null hypotheses at the 5 % level, and accept a model that is worse by the margin in 35 % of
+    cases.
 
     References
     ----------
@@ -184,7 +185,7 @@ def paired_bootstrap_diff(
         validation.choice(method, "method", ("percentile",))
     how = chosen_plan(labels, groups=groups, plan=plan)
     statistic = statistic_for(metric)
-    if method is not None or is_made_of_draws(statistic):
+    if method is not None or requires_resamples(statistic):
         enough_units(how)
     problem = Problem.scored(
         labels, [a, b], [statistic], how, resolve_seed(resampling["seed"], resampling["rng"])
@@ -207,10 +208,10 @@ def paired_bootstrap_diff(
     return paired_result(samples[1] - samples[0], value_a, value_b, resampling["confidence"], name)
 
 
-def is_made_of_draws(statistic: Statistic) -> bool:
+def requires_resamples(statistic: Statistic) -> bool:
     """Return whether the default interval for a difference requires resamples.
 
-    Proportions of the same rows (Tango) and means of row values do not.
+    Proportions of the same rows (Tango's interval) and means of row values do not.
     """
     if isinstance(statistic, AtThreshold):
         return not statistic.is_share_of_fixed_rows
@@ -222,8 +223,8 @@ def shared_draws(
 ) -> tuple[Problem, FloatArray]:
     """Return each scorer's replicates, stratified by label if too many are undefined.
 
-    Differences use only resamples on which every scorer has a value. Empty if there are too few
-    units.
+    Only resamples on which the metric is defined for every scorer are kept. The result is empty if
+    there are too few units.
     """
     problem = problem.in_canonical_order()
     if not has_enough_units(problem.plan):
@@ -279,7 +280,7 @@ def paired_bootstrap_ece_diff(
 
     See Also
     --------
-    paired_bootstrap_diff : valid test of probabilities, with ``brier_score`` or ``log_loss``.
+    paired_bootstrap_diff : valid test for probabilities, with ``brier_score`` or ``log_loss``.
 
     Examples
     --------
@@ -351,7 +352,7 @@ def paired_mde(
     rng: SeedLike = None,
     executor: Executor | None = None,
 ) -> MDEEstimate:
-    """Return the smallest true difference that a paired comparison of this size can detect.
+    """Return the smallest true difference that a paired comparison on these rows can detect.
 
     Parameters
     ----------
@@ -372,7 +373,7 @@ def paired_mde(
     Raises
     ------
     InfeasibleError
-        If the interval has no width.
+        If the interval has zero width.
     UndefinedMetricError
         If there is no interval, e.g. because all differences are equal.
 

@@ -32,13 +32,13 @@ from eval_toolkit.inference.score_intervals import (
 from eval_toolkit.inference.statistics import AtThreshold, AveragePrecision, ColumnMean, RocAuc
 
 _CARRIERS = 5.0
-"""Maximum effective number of rows for which rank metric differences allow for unseen failures."""
+"""Effective number of rows above which rank metrics no longer allow for unseen failures."""
 
 _CARRIERS_ON_TOP = 4.0
-"""Corresponding number of top-ranked negatives, which affect PR-AUC most."""
+"""The same limit for the top-ranked negatives, which affect PR-AUC most."""
 
 _ENOUGH = 200.0
-"""Size of the smaller class above which a single scorer's interval already covers rare failures."""
+"""Size of the smaller class above which the scorers' own intervals allow for rare failures."""
 
 _NOTEWORTHY = 1.25
 """Ratio of widths above which the reason for a wider interval is reported."""
@@ -58,7 +58,7 @@ def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> 
     -------
     tuple of float
         Lower and upper bound. The interval inherits the skewness of both intervals, and has zero
-        width only if both have.
+        width only if both of them do.
 
     Notes
     -----
@@ -116,7 +116,8 @@ def paired_difference(
 ) -> PairedBootstrapCI:
     """Return metric(B) − metric(A) for a problem with two scorers, with interval and p-value.
 
-    ``samples`` are the replicates of both scorers on shared resamples, for their correlation.
+    ``samples`` contains the replicates of both scorers on shared resamples, which determine the
+    correlation.
 
     Raises `UndefinedMetricError` if the rows do not support an interval.
     """
@@ -176,12 +177,12 @@ def _of_estimates(
     reason = ""
     if found[1] - found[0] > _NOTEWORTHY * (seen[1] - seen[0]):
         fewer = min(np.count_nonzero(problem.labels), np.count_nonzero(~problem.labels))
-        reason = f"allows for failures so rare that {fewer} rows of the smaller class show none"
+        reason = f"allows for failures too rare to occur in {fewer} rows of the smaller class"
     return *found, "mover" + PLAN_NOTES[problem.plan.kind], reason
 
 
 def _unseen(problem: Problem, confidence: float) -> float:
-    """Return the possible effect of unseen rows on a rank metric difference.
+    """Return the possible effect of unseen rows on the difference of a rank metric.
 
     If none of n rows fails, up to z²/(n + z²) of all rows may fail (the upper bound of the score
     interval for 0 of n). A positive fails if it scores below all negatives, and a negative if it
@@ -224,7 +225,7 @@ def combined_difference(
 ) -> tuple[float, float, float]:
     """Return the interval and p-value for B − A from the intervals and replicates of both scorers.
 
-    The interval extends at least ``least`` to both sides, but not beyond the interval for
+    The interval extends at least ``least`` to both sides, but no further than the interval for
     independent scorers (``_ENOUGH / effective`` times as far if there are fewer effective rows).
 
     With ``rates`` (functions of several rates), Student's t quantiles are used: with normal
@@ -272,7 +273,7 @@ def _of_means(problem: Problem, statistic: ColumnMean, confidence: float) -> _Fo
 def _of_losses(
     problem: Problem, statistic: ColumnMean, differences: FloatArray, confidence: float
 ) -> _Found:
-    """Return the interval for a mean difference of losses, allowing for dominant rows.
+    """Return the interval for a mean difference of losses, allowing for rows that dominate.
 
     Differences are bounded by the losses of either scorer with the actual or the flipped labels.
     The degrees of freedom are Satterthwaite's, for a mean over two classes with estimated
@@ -284,7 +285,7 @@ def _of_losses(
     counts = [plan.effective_among(mask) for mask in classes]
     reach = max(statistic.range_on(data)[1] - statistic.bounds[0] for data in problem.data)
     if float(np.ptp(differences)) <= ROUNDING * reach:
-        raise UndefinedMetricError("zero spread: all differences are equal")
+        raise UndefinedMetricError("zero variance: all differences are equal")
     pivot = mean_pivot(differences, groups=groups_of(problem.plan), bounds=(-reach, reach))
     df = min(pivot.df, _df_of_classes([differences[mask] for mask in classes], counts))
     pivot = replace(pivot, df=df)

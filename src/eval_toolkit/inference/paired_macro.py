@@ -39,16 +39,16 @@ def paired_macro_diff(
 ) -> PairedMacro:
     """Compare two macro averages on the same units.
 
-    Values and groups are given by part; a group may span parts. Proportions of independent units
-    use `paired_macro_interval`, which has positive width even for unanimous parts; other values use
-    the interval of `macro_mean`. The p-value is at most ``1 − confidence`` iff the interval
-    excludes 0.
+    Values and groups are passed by part; a group may span parts. Proportions of independent units
+    use `paired_macro_interval`, which has positive width even if all values of a part are equal;
+    other values use the interval of `macro_mean`. The p-value is at most ``1 − confidence`` iff the
+    interval excludes 0.
 
     Examples
     --------
     >>> a, b = [np.zeros(30), np.zeros(10)], [np.ones(30), np.zeros(10)]
-    >>> found = paired_macro_diff(a, b, share=True)
-    >>> found.delta, round(found.ci_low, 3), round(found.ci_high, 3)
+    >>> result = paired_macro_diff(a, b, share=True)
+    >>> result.delta, round(result.ci_low, 3), round(result.ci_high, 3)
     (0.5, 0.387, 0.582)
     """
     differences = [y - x for x, y in zip(a, b, strict=True)]

@@ -19,7 +19,7 @@ from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 _HALVINGS = 60
-"""Number of bisection steps; reaches machine precision on an interval of length 2."""
+"""Number of bisection steps, sufficient for machine precision on an interval of length 2."""
 
 
 def tango_interval(
@@ -34,7 +34,7 @@ def tango_interval(
     Parameters
     ----------
     n_01, n_10 : int
-        Number of units that only B (``n_01``) or only A (``n_10``) gets right.
+        Numbers of units on which only B (``n_01``) or only A (``n_10``) is correct.
     n : int
         Total number of units, including those on which A and B agree; units must be independent.
     confidence : float, default 0.95
@@ -52,14 +52,15 @@ def tango_interval(
 
     Notes
     -----
-    The differences Δ that the score test does not reject [1]_: ``|n₀₁ − n₁₀ − nΔ|`` is at most z
-    times ``√(n (2q + Δ (1 − Δ)))``, with q the maximum-likelihood fraction of units that only A
-    gets right, given Δ. Without discordant units the bounds are ``± z² / (n + z²)``, Wilson's bound
-    for 0 of n. Recommended by [2]_ for this design.
+    The interval contains the differences Δ that the score test does not reject [1]_: those for
+    which ``|n₀₁ − n₁₀ − nΔ|`` is at most z times ``√(n (2q + Δ (1 − Δ)))``, with q the
+    maximum-likelihood fraction of units on which only A is correct, given Δ. Without discordant
+    units the bounds are ``± z² / (n + z²)``, Wilson's bound for 0 of n. Recommended by [2]_ for
+    this design.
 
-    At Δ = 0 it is McNemar's chi-squared test without correction. The exact McNemar test is
-    conservative, so in borderline cases the two may disagree: the interval excludes 0 while the
-    exact p-value is above 1 − confidence.
+    At Δ = 0, the score test is McNemar's chi-squared test without correction. The exact McNemar
+    test is conservative, so in borderline cases the two may disagree: the interval excludes 0 while
+    the exact p-value is above 1 − confidence.
 
     References
     ----------
@@ -118,7 +119,7 @@ def paired_share(
 def paired_macro_interval(
     parts: Sequence[tuple[int, int, int]], *, confidence: float = DEFAULT_CONFIDENCE
 ) -> BootstrapCI:
-    """Return an interval for a macro average of paired differences of proportions.
+    """Return an interval for the macro average of paired differences of proportions.
 
     Parameters
     ----------
@@ -135,14 +136,13 @@ def paired_macro_interval(
     Raises
     ------
     InvalidInputError
-        If there are no parts, or the counts of one are impossible.
+        If there are no parts, or the counts of a part are inconsistent.
 
     Notes
     -----
-    The Wald interval after adding z²/4 units of each discordant kind, divided evenly over the
-    parts, similar to [1]_ for one part and to [2]_ for unpaired proportions. With many small parts
-    this variance is too small; the unbiased variance within parts (`macro_mean`) is used if it is
-    larger.
+    The Wald interval after adding z²/4 units of each discordant kind, spread evenly over the parts,
+    as in [1]_ for one part and [2]_ for unpaired proportions. With many small parts this variance
+    is too small; the unbiased variance within parts (`macro_mean`) is used if it is larger.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Paired tests of "no difference": McNemar's test and sign flips."""
+"""Paired tests of "no difference": McNemar's test and the sign-flip permutation test."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -38,11 +38,11 @@ class McNemarResult(Displayed):
     p_value: float | None
     """Two-sided p-value; None if the statistic is undefined (see ``reason``)."""
     statistic: float | None
-    """Chi-squared with one degree of freedom; None for the exact and mid-p tests."""
+    """Chi-squared statistic with one degree of freedom; None for the exact and mid-p tests."""
     n_01: int
-    """Units that only B gets right."""
+    """Number of units on which only B is correct."""
     n_10: int
-    """Units that only A gets right."""
+    """Number of units on which only A is correct."""
     n: int
     method: str
     reason: str = ""
@@ -98,23 +98,23 @@ def mcnemar_test(
     Parameters
     ----------
     correct_a, correct_b : array-like of shape (n,)
-        1 if the system is right, else 0, for the same units in the same order.
+        1 if the system is correct and 0 otherwise, for the same units in the same order.
     method : {"exact", "mid-p", "chi2", "chi2-corrected"}, default "exact"
         See `mcnemar_from_table`.
 
     Returns
     -------
     McNemarResult
-        P-value, statistic and counts; ``delta`` is B − A.
+        P-value, statistic and counts; ``delta`` is the accuracy of B minus that of A.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, equally long and 0/1, or the method is unknown.
+        If the arrays are not 1-D, of equal length and 0/1, or the method is unknown.
 
     Notes
     -----
-    Units must be independent; for units in groups use `sign_flip_test` with ``groups``.
+    Units must be independent; for grouped units, use `sign_flip_test` with ``groups``.
 
     References
     ----------
@@ -139,7 +139,8 @@ def mcnemar_from_table(table: ArrayLike, *, method: McNemarMethod = "exact") -> 
     Parameters
     ----------
     table : array-like of shape (2, 2)
-        Counts: ``table[i][j]`` units have outcome i under A and j under B; 0 is wrong, 1 is right.
+        Counts: ``table[i][j]`` units have outcome i under A and j under B, where 0 is incorrect and
+        1 correct.
     method : {"exact", "mid-p", "chi2", "chi2-corrected"}, default "exact"
         "exact" is conservative; "mid-p" is closer to the nominal level and rarely exceeds it;
         "chi2" is the large-sample test, "chi2-corrected" adds the continuity correction (R's
@@ -198,7 +199,7 @@ def sign_flip_test(
     rng: SeedLike = None,
     alternative: Alternative = "two-sided",
 ) -> SignFlipResult:
-    """Test the mean difference by swapping A and B within units or groups.
+    """Test whether the mean difference is zero by swapping A and B within units or groups.
 
     Parameters
     ----------
@@ -207,9 +208,9 @@ def sign_flip_test(
     groups : array-like of shape (n,), optional
         Group of each unit; A and B are swapped for whole groups.
     n_permutations : int, default 10000
-        Number of random sign patterns, if there are too many to enumerate.
+        Number of random sign patterns, used if there are too many to enumerate.
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
-        Random seed or generator; give at most one of the two. By default 42.
+        Random seed or generator; pass at most one of the two. By default 42.
     alternative : {"two-sided", "greater", "less"}, default "two-sided"
         Alternative hypothesis; "greater" is B > A.
 
@@ -221,13 +222,13 @@ def sign_flip_test(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or an argument is out of range.
+        If the arrays are not 1-D, finite and of equal length, or an argument is out of range.
 
     Notes
     -----
     If A and B are exchangeable within a group, flipping the sign of a group's summed difference
     does not change its distribution; the p-value is the fraction of sign patterns whose mean is at
-    least as extreme as the observed one. All 2^G patterns are tried for up to 20 groups with a
+    least as extreme as the observed one. All 2^G patterns are evaluated for up to 20 groups with a
     non-zero difference; otherwise p = (1 + count)/(1 + n_permutations), which is valid for any
     number of random patterns [1]_. For ungrouped 0/1 values this is the exact McNemar test.
 
@@ -307,7 +308,7 @@ def _all_totals(sizes: FloatArray) -> Iterator[FloatArray]:
 
 
 def _random_totals(sizes: FloatArray, n_draws: int, seed: int) -> Iterator[FloatArray]:
-    """Yield totals under random signs, in chunks of bounded memory."""
+    """Yield the totals of random sign patterns, in chunks of bounded memory."""
     generator = np.random.Generator(np.random.Philox(seed))
     values, counts = np.unique(sizes, return_counts=True)
     # Of m equal sizes a Binomial(m, ½) number is positive; 0/1 data need one draw per pattern.
@@ -328,7 +329,7 @@ def _random_totals(sizes: FloatArray, n_draws: int, seed: int) -> Iterator[Float
 def _count_extreme(
     chunks: Iterable[FloatArray], observed: float, scale: float, alternative: Alternative
 ) -> tuple[int, int]:
-    """Return the number of totals at least as extreme as the observed one, and the total number."""
+    """Return the number of totals at least as extreme as the observed one, and of all totals."""
     # Tolerate rounding errors, so that equal totals count as equal.
     slack = ROUNDING * scale
     count = n_seen = 0

@@ -17,7 +17,7 @@ Design: TypeAlias = Literal["paired", "independent", "one-sample"]
 
 @dataclass(frozen=True, slots=True)
 class MDEEstimate(Displayed):
-    """Minimum detectable effect: the difference detected with a given power.
+    """Minimum detectable effect: smallest difference that is detected with a given power.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class MDEEstimate(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class SampleSize(Displayed):
-    """Required number of units, with its assumptions.
+    """Required number of units, and the assumptions behind it.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def mde_from_ci(
     Returns
     -------
     MDEEstimate
-        Effect and the numbers it was computed from.
+        Minimum detectable effect, and the numbers from which it was computed.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def mde_from_ci(
     >>> round(mde_from_ci(diff).mde, 4)
     0.0572
     """
-    level, wanted = validation.fraction(alpha, "alpha"), validation.fraction(power, "power")
+    level, target_power = validation.fraction(alpha, "alpha"), validation.fraction(power, "power")
     width = ci.ci_high - ci.ci_low
     if not (math.isfinite(width) and width > 0.0):
         raise InfeasibleError(
@@ -132,11 +132,11 @@ def mde_from_ci(
     else:
         observed, n_units = ci.point_estimate, ci.n_units
     return MDEEstimate(
-        mde=(critical_value(1.0 - level) + normal_quantile(wanted)) * sigma,
+        mde=(critical_value(1.0 - level) + normal_quantile(target_power)) * sigma,
         sigma_delta=sigma,
         delta_observed=observed,
         alpha=level,
-        power=wanted,
+        power=target_power,
         n_resamples=ci.n_resamples,
         n=-1 if n_units is None else n_units,
     )
@@ -159,14 +159,14 @@ def n_for_width(
     width : float
         Full width, from the lower to the upper bound.
     proportion : float, optional
-        Expected proportion for 0/1 values; 0.5 is the worst case. Give either this or ``sd``.
+        Expected proportion, for 0/1 values; 0.5 is the worst case. Pass either this or ``sd``.
     sd : float, optional
-        Standard deviation of real values, or of unit differences for a paired difference.
+        Standard deviation, for real values; for a paired difference, that of the unit differences.
     confidence : float, default 0.95
         Two-sided confidence level.
     interval : {"wilson", "normal"}, default "wilson"
-        Interval for the proportion; "normal" is ``p ± z √(p (1 − p)/n)``. Real values always use
-        Student's t interval.
+        Type of interval for a proportion; "normal" is ``p ± z √(p (1 − p)/n)``. For real values,
+        Student's t interval is always used.
     cluster_size : float, default 1.0
         Mean number of units per cluster.
     icc : float, default 0.0
@@ -175,7 +175,7 @@ def n_for_width(
     Returns
     -------
     SampleSize
-        Units and clusters.
+        Required numbers of units and clusters.
 
     Raises
     ------
@@ -184,8 +184,9 @@ def n_for_width(
 
     Notes
     -----
-    The smallest n whose interval at the expected proportion or spread is no wider, multiplied by
-    the design effect 1 + (cluster_size − 1) icc [1]_.
+    The result is the smallest n for which the interval at the expected proportion or standard
+    deviation is no wider than ``width``, multiplied by the design effect 1 + (cluster_size − 1) icc
+    [1]_.
 
     References
     ----------
@@ -219,7 +220,7 @@ def n_for_width(
 
 
 def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
-    """Return the standard deviation per row of a ROC-AUC, for `n_for_width` and `n_for_power`.
+    """Return the per-row standard deviation of a ROC-AUC, for `n_for_width` and `n_for_power`.
 
     Parameters
     ----------
@@ -231,12 +232,12 @@ def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
     Returns
     -------
     float
-        √n times the standard error of the area on n rows.
+        √n times the standard error of the ROC-AUC on n rows.
 
     Raises
     ------
     InvalidInputError
-        If a number is out of range.
+        If an argument is out of range.
 
     Notes
     -----
@@ -277,28 +278,28 @@ def n_for_power(
     Parameters
     ----------
     effect : float
-        Difference to detect, not zero: B − A, or the mean minus a fixed value.
+        Difference to detect: B − A, or the mean minus a fixed value; not zero.
     design : {"paired", "independent", "one-sample"}, default "paired"
         Two systems on the same units, two systems on different units (``n`` is per system), or
         one system against a fixed value.
     proportion : float, optional
-        0/1 values: the proportion under A, or the fixed value.
+        For 0/1 values: proportion of A, or the fixed value in the one-sample design.
     discordance : float, optional
-        0/1 values, paired: fraction of units on which A and B differ, at least ``|effect|``. By
-        default derived from ``proportion`` and ``correlation``.
+        For 0/1 values in the paired design: fraction of units on which A and B differ, at least
+        ``|effect|``. By default derived from ``proportion`` and ``correlation``.
     sd : float, optional
-        Real values: standard deviation of one system's values; in the paired design without
-        ``correlation``, that of the unit differences.
+        For real values: standard deviation of one system's values or, in the paired design without
+        ``correlation``, of the unit differences.
     correlation : float, optional
-        Paired: correlation of the two systems' values over units.
+        For the paired design: correlation between the two systems' values over units.
     alpha : float, default 0.05
-        Level of the two-sided test; for a one-sided test, twice its level.
+        Significance level of the two-sided test; for a one-sided test, pass twice its level.
     power : float, default 0.8
         Probability of detecting the effect.
     cluster_size : float, default 1.0
         Mean number of units per cluster.
     icc : float, default 0.0
-        Intra-cluster correlation (of the differences, in the paired design).
+        Intra-cluster correlation; in the paired design, that of the differences.
 
     Returns
     -------
@@ -308,7 +309,7 @@ def n_for_power(
     Raises
     ------
     InvalidInputError
-        If a number is out of range, or the arguments do not fully describe 0/1 or real values.
+        If an argument is out of range, or the arguments do not fully specify 0/1 or real values.
 
     Notes
     -----
@@ -338,7 +339,7 @@ def n_for_power(
     >>> n_for_power(0.03, discordance=0.2).n
     1742
 
-    The same difference on different questions, for 80 % against 83 %:
+    The same difference on different questions, 80 % versus 83 %:
 
     >>> n_for_power(0.03, design="independent", proportion=0.8).n
     2629
@@ -372,7 +373,7 @@ def _check_arguments(effect: float, a_plus_b: float, design: Design, rho: float 
     if effect == 0.0:
         raise InvalidInputError("`effect` is 0; no number of units can detect a zero effect")
     if a_plus_b <= 0.0:
-        raise InvalidInputError("`power` must be above `alpha` / 2; any sample has at least that")
+        raise InvalidInputError("`power` must be above `alpha` / 2, which any sample size attains")
     if rho is not None and design != "paired":
         raise InvalidInputError(
             f"`correlation` applies to the paired design only; omit it for {design!r}"
@@ -436,14 +437,14 @@ def _discordance(
         psi = p0 * q1 + p1 * q0 - 2.0 * rho * math.sqrt(p0 * q0 * p1 * q1)
     if psi < abs(effect):
         raise InvalidInputError(
-            f"the share of disagreement, `discordance`, is {psi:g}, below the effect "
-            f"{abs(effect):g}; the systems must differ on at least that share of units"
+            "the fraction of units on which the systems differ (`discordance`) is "
+            f"{psi:g}; it must be at least the size of the effect, {abs(effect):g}"
         )
     return psi
 
 
 def _wilson_n(p: float, half_width: float, z: float) -> float:
-    """Return the n for a Wilson half-width z √(n p q + z²/4) / (n + z²)."""
+    """Return the n for which the Wilson half-width is z √(n p q + z²/4) / (n + z²)."""
     # The half-width squared is a quadratic in n; below width 1 its constant term is negative,
     # hence exactly one positive root.
     square = half_width**2
@@ -464,7 +465,7 @@ def _student_n(sd: float, half_width: float, confidence: float) -> int:
 def sized(
     n: float, cluster_size: SupportsFloat, icc: SupportsFloat, method: str, n_systems: int = 1
 ) -> SampleSize:
-    """Return an integer number of units, multiplied by the design effect of clusters."""
+    """Return the number of units, multiplied by the design effect and rounded up."""
     size = validation.number(cluster_size, "cluster_size", low=1.0)
     correlation = validation.number(icc, "icc", low=0.0, high=1.0)
     design_effect = 1.0 + (size - 1.0) * correlation

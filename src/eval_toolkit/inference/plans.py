@@ -1,8 +1,8 @@
-"""Resampling plans: sampling units and their rows.
+"""Resampling plans: which units are drawn, and which rows belong to them.
 
-Every plan draws *units* with replacement inside *strata* of fixed size; a row's count is the count
-of its unit. This covers rows, label-stratified rows, groups, and groups in strata; the two-level
-plan also redraws the members of each drawn group.
+Every plan draws *units* with replacement within *strata* of fixed size; a row's count is that of
+its unit. This covers rows, label-stratified rows, groups, and groups in strata; the two-level plan
+also resamples the members of each drawn group.
 """
 
 import math
@@ -21,7 +21,7 @@ MIN_UNITS = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """Units drawn with replacement, with the unit to which each row belongs.
+    """Units to draw with replacement, and the unit to which each row belongs.
 
     Examples
     --------
@@ -33,15 +33,15 @@ class Plan:
     kind: str
     n_rows: int
     strata: IntArray
-    """Bounds of the strata of units: ``[0, …, n]``."""
+    """Boundaries of the strata of units: ``[0, …, n]``."""
     unit_of_row: IntArray | None = None
-    """Unit of each row; None if row i is unit i."""
+    """Unit of each row; None if every row is its own unit."""
     n_fixed: int = 0
-    """Number of fixed units (after the last stratum), which occur once in every resample."""
+    """Number of fixed units, which follow the last stratum and occur once in every resample."""
     members: IntArray | None = None
-    """Two-level plan only: bounds of the groups in the (sorted) rows."""
+    """Two-level plan only: boundaries of the groups in the sorted rows."""
     group_of_row: IntArray | None = None
-    """Group of each drawn row (−1 for fixed rows), if units are parts of groups."""
+    """Group of each drawn row (−1 for fixed rows), if units are subsets of groups."""
 
     @property
     def n_units(self) -> int:
@@ -83,8 +83,8 @@ class Plan:
     def reordered(self, order: IntArray) -> "Plan":
         """Return the plan for the same rows in another order.
 
-        Units are numbered by first appearance within each stratum. Not for two-level plans, whose
-        units are row positions.
+        Units are numbered by first appearance within each stratum. Two-level plans are not
+        supported, because their units are row positions.
         """
         if self.unit_of_row is None:
             return self
@@ -111,7 +111,7 @@ class Plan:
         order: NDArray[np.int32] | None = None,
         position: NDArray[np.int32] | None = None,
     ) -> int:
-        """Fill ``counts`` (units × 64) for resamples first … first + 63; return their bound."""
+        """Fill ``counts`` (units × 64) for 64 resamples from ``first``; return the largest count."""
         if self.members is not None:
             groups = np.empty((len(self.members) - 1, kernel.LANES), dtype=np.uint8)
             kernel.draw(groups, seed=seed, first=first, strata=self.strata)
@@ -124,7 +124,7 @@ class Plan:
         )
 
     def count_rows(self) -> int:
-        """Return the length of a count vector: units, or rows of the two-level plan."""
+        """Return the length of a count vector: number of units, or of rows for two-level plans."""
         return self.n_rows if self.members is not None else self.n_units
 
 
@@ -139,9 +139,9 @@ def chosen_plan(
     stratified: bool = False,
     plan: Plan | None = None,
 ) -> Plan:
-    """Return the plan selected by the caller's arguments; by default rows.
+    """Return the plan selected by the caller's arguments; by default, rows are resampled.
 
-    Raises if more than one is passed, or the plan has another number of rows.
+    Raise if more than one argument is passed, or the plan is for another number of rows.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def rows_plan(n: int) -> Plan:
 
 
 def label_stratified_plan(labels: BoolArray) -> Plan:
-    """Draw positives and negatives separately, so every resample has both classes.
+    """Draw positives and negatives separately, so that every resample has both classes.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def groups_in_strata_plan(groups: ArrayLike, strata: ArrayLike) -> Plan:
 
 
 def _strata_of_units(kind: str, unit: IntArray, stratum_of_unit: IntArray, n_strata: int) -> Plan:
-    """Renumber units so that units of one stratum are adjacent."""
+    """Renumber units so that the units of a stratum are adjacent."""
     renumbered = np.empty(len(stratum_of_unit), dtype=np.int64)
     renumbered[np.argsort(stratum_of_unit, kind="stable")] = np.arange(len(stratum_of_unit))
     sizes = np.bincount(stratum_of_unit, minlength=n_strata)
@@ -238,9 +238,9 @@ def _strata_of_units(kind: str, unit: IntArray, stratum_of_unit: IntArray, n_str
 def label_group_plan(
     labels: BoolArray, groups: ArrayLike, *, resample_labels: tuple[int, ...] = (0, 1)
 ) -> Plan:
-    """Draw whole (label, group) units per label; rows with other labels are kept unchanged.
+    """Draw whole (label, group) units within each label; rows with other labels are kept.
 
-    A group with both labels becomes two units, so no resample lacks a class.
+    A group with both labels becomes two units, so that every resample has both classes.
 
     Examples
     --------
@@ -249,24 +249,24 @@ def label_group_plan(
     >>> plan.strata.tolist()
     [0, 2, 3]
     """
-    wanted = sorted(set(resample_labels))
-    if not wanted or not set(wanted) <= {0, 1}:
+    selected = sorted(set(resample_labels))
+    if not selected or not set(selected) <= {0, 1}:
         raise InvalidInputError(
             f"`resample_labels` is {resample_labels!r}; name at least one of the labels 0 and 1"
         )
     codes, n_groups = group_codes(groups, len(labels))
-    absent = [label for label in wanted if not (labels == bool(label)).any()]
+    absent = [label for label in selected if not (labels == bool(label)).any()]
     if absent:
-        raise InvalidInputError(f"`resample_labels` names {absent[0]}, but no row has that label")
+        raise InvalidInputError(f"`resample_labels` names {absent[0]}, but no row has this label")
     # Units of the drawn labels come first, in order of (label, group); then the fixed rows.
     key = np.where(labels, n_groups, 0) + codes
-    drawn = np.isin(labels, [bool(label) for label in wanted])
+    drawn = np.isin(labels, [bool(label) for label in selected])
     unique, unit_of_drawn = np.unique(key[drawn], return_inverse=True)
     unit = np.empty(len(labels), dtype=np.int64)
     unit[drawn] = unit_of_drawn
     n_fixed = int(np.count_nonzero(~drawn))
     unit[~drawn] = len(unique) + np.arange(n_fixed)
-    sizes = np.array([np.count_nonzero((unique >= n_groups) == bool(label)) for label in wanted])
+    sizes = np.array([np.count_nonzero((unique >= n_groups) == bool(label)) for label in selected])
     return Plan(
         "label-groups",
         len(labels),
@@ -278,7 +278,7 @@ def label_group_plan(
 
 
 def two_level_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
-    """Draw groups, then redraw the members (e.g. attempts) of each drawn group.
+    """Draw groups, then resample the members (e.g. attempts) of each drawn group.
 
     Examples
     --------

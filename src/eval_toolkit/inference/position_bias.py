@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RotationTest(Displayed):
-    """Result of a test for position bias.
+    """Result of a permutation test for position bias.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class RotationTest(Displayed):
     expected: tuple[float, ...]
     n_units: int
     n_inconsistent: int
-    """Number of units whose choice differs between rotations; other units are uninformative."""
+    """Number of units whose choice differs between rotations; the other units are uninformative."""
     n_permutations: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,16 +47,16 @@ class RotationTest(Displayed):
 def rotation_test(
     picked: Sequence[Sequence[int]], *, n_permutations: int = 4999, seed: SeedLike = None
 ) -> RotationTest:
-    """Test whether picks depend on position, given answers under every rotation.
+    """Test whether picks depend on position, based on answers under every rotation.
 
-    Rotation r moves the first r of k choices to the end: position p holds the choice ``(p + r) mod
-    k``. Without a position preference, a unit's picks are exchangeable over rotations, so they are
+    Rotation r moves the first r of k choices to the end, so position p shows the choice ``(p + r)
+    mod k``. Without position bias, the picks of a unit are exchangeable over rotations, so they are
     permuted within units.
 
     Parameters
     ----------
     picked : sequence of sequence of int
-        Position chosen under rotation 0, 1, …, k − 1, for each unit with k choices.
+        For each unit with k choices, the position picked under rotations 0, 1, …, k − 1.
     n_permutations : int, default 4999
         Number of random permutations.
     seed : int, Generator, …, default 42
@@ -65,8 +65,8 @@ def rotation_test(
     Returns
     -------
     RotationTest
-        ``p_value`` is at least 1 / (n_permutations + 1). A unit that picks the same choice under
-        all rotations picks every position once under any permutation.
+        Statistic and p-value; ``p_value`` is at least 1 / (n_permutations + 1). A unit with the
+        same choice under all rotations picks every position once under any permutation.
 
     Raises
     ------
@@ -77,8 +77,8 @@ def rotation_test(
 
     Notes
     -----
-    A chi-square test that treats all picks as independent is invalid: consistent units make the
-    counts more even than chance.
+    A chi-square test that treats all picks as independent is invalid, because consistent units make
+    the counts more even than expected by chance.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Metrics at an assumed prevalence, with intervals from the per-class rates.
 
 Reweighting cannot account for unseen errors: 50 negatives without a false positive give a precision
-of 1 at any prevalence. Instead, a metric at another prevalence is computed from the true and false
-positive rates and their intervals.
+of 1 at any prevalence. Metrics at another prevalence are therefore computed from the true-positive
+and false-positive rates and their intervals.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def seen_at(prior: float, n_negative: int) -> float:
     """Return the weight of all true positives relative to one false positive.
 
-    Below 1, a single false positive more than halves the precision at this prevalence, so the data
-    are not informative about precisions near 1.
+    If the result is below 1, a single false positive more than halves the precision at this
+    prevalence, so the data are not informative about precisions near 1.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ShiftedAveragePrecision(_Shifted):
     """Average precision at an assumed prevalence."""
 
     def point(self, data: Columns) -> float:
-        """Return the value; raise if the prevalence is too far from the observed prevalence."""
+        """Return the value, or raise if the prevalence is too far from the observed one."""
         n_negative = data.n - data.n_positive
         if data.n_positive and n_negative and seen_at(self.prior, n_negative) < 1.0:
             needed = math.ceil((1.0 - self.prior) / self.prior)
@@ -113,7 +113,7 @@ def rates_interval(
     effective: tuple[float, float],
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the bounds of an average precision from those of a ROC curve.
+    """Return the bounds of the average precision from the bounds of a ROC curve.
 
     The curve starts at the highest threshold; ``effective`` contains the effective numbers of
     positives and negatives.
@@ -148,7 +148,7 @@ def _area(recall: FloatArray, fpr: FloatArray, prior: float) -> float:
 
 @dataclass(frozen=True)
 class ShiftedError(_Shifted):
-    """A calibration error at an assumed prevalence, without an interval."""
+    """Calibration error at an assumed prevalence, without an interval."""
 
     no_interval = WEIGHTED_REASON.format("at an assumed prevalence")
 
@@ -160,7 +160,7 @@ class ShiftedMean(_Shifted):
     of: ColumnMean | None = None
 
     def closed_interval(self, data: Columns, confidence: float) -> tuple[float, float, str]:
-        """Return the interval combined from those for the class means (MOVER)."""
+        """Return the interval obtained from the intervals for the class means (MOVER)."""
         assert self.of is not None  # noqa: S101 - `PriorShift.bind` sets it
         values = self.of.of_rows(data)
         bounds = self.of.range_on(data)

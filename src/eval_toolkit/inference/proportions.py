@@ -1,7 +1,7 @@
-"""Intervals for a proportion, from k successes in n trials or from clusters of trials.
+"""Intervals for a proportion, given k successes in n trials or clusters of trials.
 
-The Wald interval ``p ± 1.96 √(p (1 − p) / n)`` has a coverage of 64 % at n = 20, p = 0.95; these
-intervals avoid that.
+The Wald interval ``p ± 1.96 √(p (1 − p) / n)`` has a coverage of only 64 % for n = 20 and p = 0.95,
+unlike the intervals in this module.
 """
 
 import math
@@ -20,7 +20,7 @@ from eval_toolkit.inference.results import Interval, in_own_order
 from eval_toolkit.metrics.wilson import wilson_bounds
 
 _FEW = 3.0 + 1e-9
-"""Largest nearly-Poisson count, for which the Wilson bound near 0 or 1 is corrected."""
+"""Largest count for which the Wilson bound near 0 or 1 is corrected by a Poisson limit."""
 
 _COARSE_POINTS = 61
 _MU_POINTS = 301
@@ -54,7 +54,7 @@ class ProportionInterval(Interval[float | None]):
 
     @property
     def proportion(self) -> float | None:
-        """The observed proportion, or None when n is 0."""
+        """Observed proportion; None if n is 0."""
         return self.successes / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def wilson_interval(
 
     Notes
     -----
-    Contains the proportions that the score test does not reject [1]_; its mean coverage is close to
-    nominal for every n [2]_.
+    The interval contains the proportions that the score test does not reject [1]_; its mean
+    coverage is close to nominal for every n [2]_.
 
     References
     ----------
@@ -150,9 +150,9 @@ def score_interval(
     Notes
     -----
     With at most 3 successes, and fewer successes than failures, the Wilson lower bound is too high,
-    and coverage falls to 0.83 for proportions just below it. The bound is then at most the
-    one-sided Poisson limit ``χ²_{2x, 1−confidence} / (2n)`` for x successes; few failures are
-    treated analogously [1]_.
+    and the coverage drops to 0.83 for proportions just below it. The bound is then at most the
+    one-sided Poisson limit ``χ²_{2x, 1−confidence} / (2n)`` for x successes; the upper bound is
+    treated analogously if there are few failures [1]_.
 
     References
     ----------
@@ -199,8 +199,8 @@ def clopper_pearson_interval(
 
     Notes
     -----
-    Contains the proportions that neither one-sided binomial test rejects at (1 − confidence) / 2
-    [1]_; the bounds are Beta(k, n − k + 1) and Beta(k + 1, n − k) quantiles.
+    The interval contains the proportions that neither one-sided binomial test rejects at (1 −
+    confidence) / 2 [1]_; the bounds are Beta(k, n − k + 1) and Beta(k + 1, n − k) quantiles.
 
     References
     ----------
@@ -249,7 +249,7 @@ def jeffreys_interval(
     Notes
     -----
     The lower bound is 0 when k = 0, and the upper bound is 1 when k = n, as recommended by Brown,
-    Cai & DasGupta, because the coverage of the unmodified interval falls to 0 there [1]_.
+    Cai & DasGupta, because the coverage of the unmodified interval drops to 0 there [1]_.
 
     References
     ----------
@@ -290,7 +290,7 @@ def agresti_coull_interval(
     Returns
     -------
     ProportionInterval
-        Bounds clamped to [0, 1]; None with a reason when n is 0.
+        Bounds clipped to [0, 1]; None with a reason when n is 0.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def agresti_coull_interval(
 
     Notes
     -----
-    Has the same centre as Wilson's interval and is never narrower [1]_.
+    The interval has the same centre as Wilson's and is never narrower [1]_.
 
     References
     ----------
@@ -355,19 +355,19 @@ def beta_binomial_interval(
     Raises
     ------
     InvalidInputError
-        If a count is negative, exceeds its trials, the sequences differ in length, or the prior
-        is not two positive numbers.
+        If a count is negative or exceeds the number of trials, the sequences differ in length, or
+        the prior is not a pair of positive numbers.
 
     Notes
     -----
     Two counts give the Beta(a + k, b + n − k) posterior. With clusters, each cluster has its own
-    success probability from a Beta distribution with mean μ and intra-cluster correlation ρ, so
-    counts k_j are beta-binomial. The interval is taken from the posterior of μ, with the given
+    success probability, drawn from a Beta distribution with mean μ and intra-cluster correlation ρ,
+    so counts k_j are beta-binomial. The interval is taken from the posterior of μ, with the given
     prior on μ and a uniform prior on ρ, by deterministic quadrature over (logit μ, logit ρ). The
     cost grows with the size of the largest cluster, not with the number of clusters. Clusters of
-    one trial give the interval for the pooled counts. Being equal-tailed, the interval never
-    reaches 0 or 1, even if all trials have the same outcome. Such intervals have good coverage with
-    tens of questions, unlike normal approximations [1]_.
+    one trial give the same interval as the pooled counts. Because the interval is equal-tailed, it
+    never includes 0 or 1, even if all trials have the same outcome. Such intervals have good
+    coverage with tens of questions, unlike normal approximations [1]_.
 
     References
     ----------
@@ -380,7 +380,7 @@ def beta_binomial_interval(
     >>> round(interval.low, 3), round(interval.high, 3)
     (0.696, 0.97)
 
-    Five attempts at each of four questions are worth less than twenty questions:
+    Five attempts at each of four questions are less informative than twenty questions:
 
     >>> interval = beta_binomial_interval([5, 5, 5, 3], [5, 5, 5, 5])
     >>> round(interval.low, 3), round(interval.high, 3)
@@ -471,7 +471,7 @@ def _beta_binomial_tails(
     from scipy.interpolate import CubicSpline
     from scipy.special import expit
 
-    mu_range, rho_range = _where_it_matters(successes, n, prior)
+    mu_range, rho_range = _posterior_ranges(successes, n, prior)
     logit_mu = np.linspace(*mu_range, _MU_POINTS)
     logit_rho = np.linspace(*rho_range, _RHO_POINTS)
     log_posterior = _log_posterior(logit_mu, logit_rho, successes, n, prior)
@@ -484,10 +484,10 @@ def _beta_binomial_tails(
     return float(expit(low[0])), float(expit(high[-1]))
 
 
-def _where_it_matters(
+def _posterior_ranges(
     successes: IntArray, n: IntArray, prior: tuple[float, float]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the ranges of logit μ and logit ρ with non-negligible posterior."""
+    """Return the ranges of logit μ and logit ρ with non-negligible posterior density."""
     mu_range = rho_range = (-_LOGIT_RANGE, _LOGIT_RANGE)
     for _ in range(_MAX_ZOOMS):
         logit_mu = np.linspace(*mu_range, _COARSE_POINTS)
@@ -502,7 +502,7 @@ def _where_it_matters(
 
 
 def _extent(grid: FloatArray, matters: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the range of the relevant points, extended by one point on each side."""
+    """Return the range of the selected points, extended by one point on each side."""
     where = np.flatnonzero(matters)
     first, last = max(where[0] - 1, 0), min(where[-1] + 1, len(grid) - 1)
     return float(grid[first]), float(grid[last])
@@ -520,7 +520,7 @@ def _log_posterior(
     The beta-binomial probability is a ratio of rising factorials; with θ = ρ / (1 − ρ) it is
     ∏_{i<k} (μ + iθ) ∏_{i<n−k} (1 − μ + iθ) / ∏_{i<n} (1 + iθ). The i-th factor occurs once for
     every cluster with more than i successes (failures, trials), so only the number of such clusters
-    is needed.
+    is required.
     """
     from scipy.special import expit, log_expit
 
@@ -533,11 +533,11 @@ def _log_posterior(
         log_expit(logit_rho) + log_expit(-logit_rho),
     )
     for base, counts, sign in ((mu, successes, 1), (failure, n - successes, 1), (1.0, n, -1)):
-        for i, repeats in enumerate(_how_many_exceed(counts)):
+        for i, repeats in enumerate(_exceedance_counts(counts)):
             result += sign * repeats * np.log(base + i * theta)
     return np.asarray(result, dtype=np.float64)
 
 
-def _how_many_exceed(counts: IntArray) -> IntArray:
+def _exceedance_counts(counts: IntArray) -> IntArray:
     """Return, for i = 0, 1, …, max − 1, the number of counts greater than i."""
     return (len(counts) - np.cumsum(np.bincount(counts)))[:-1].astype(np.int64)

@@ -13,13 +13,13 @@ class RankedSystem(Displayed):
 
     name: str
     value: float
-    """Mean of the part means."""
+    """Mean over the part means."""
     ci: BootstrapCI | None
-    """Individual interval for the system."""
+    """Confidence interval for this system alone."""
     ci_simultaneous: BootstrapCI | None
-    """Simultaneous interval, valid jointly for all systems."""
+    """Simultaneous confidence interval, valid jointly for all systems."""
     rank: int
-    """Rank; 1 is best, and equal values have equal ranks."""
+    """Rank, starting with 1 for the best system; ties have equal ranks."""
     rank_low: int
     rank_high: int
     """Upper bound of the rank; bounds hold jointly for all systems (see `rank_systems`,
@@ -48,7 +48,7 @@ class SystemPair(Interval[float | None]):
     ci_high: float | None
     """Uncorrected upper bound; None if there is no interval (see ``reason``)."""
     p_value: float | None
-    """P-value, at most 1 − confidence iff the interval excludes 0; None if there is no interval."""
+    """P-value; at most 1 − confidence iff the interval excludes 0. None without an interval."""
     p_adjusted: float | None
     """P-value corrected for the number of pairs."""
     p_a_better: float
@@ -67,7 +67,7 @@ class SystemPair(Interval[float | None]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ranking(Displayed):
-    """Systems from best to worst, with all pairs.
+    """Systems from best to worst, with all pairwise comparisons.
 
     Examples
     --------

@@ -61,7 +61,7 @@ class JudgeAgreement(Displayed):
     """Number of units with a verdict and a human label."""
     n_groups: int | None
     n_unlabelled: int
-    """Number of units with only a verdict."""
+    """Number of units with a verdict but no human label."""
     n_unjudged: int
     """Number of units without a verdict."""
     reason: str = ""
@@ -123,40 +123,40 @@ def judge_agreement(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> JudgeAgreement:
-    """Compare a judge's verdicts with human labels: agreement, kappa, alpha, confusion, bias.
+    """Compare a judge's verdicts with human labels: agreement, kappa, alpha, confusion and bias.
 
     Parameters
     ----------
     judge, human : sequence of shape (n,)
-        Labels of the same units: 0/1, grades or strings. None or NaN if missing; only units with
-        both labels are compared, and the others are counted.
+        Labels of the same units: 0/1, grades or strings; None or NaN if missing. Only units with
+        both labels are compared; the others are counted.
     groups : array-like of shape (n,), optional
-        Group of each unit; answers to one question and turns of one conversation are not
+        Group of each unit; answers to the same question, or turns of the same conversation, are not
         independent.
     positive : optional
         Positive class for sensitivity and specificity; by default 1 for 0/1 labels.
     labels : sequence, optional
         Classes in order; by default sorted.
     weights : {None, "linear", "quadratic"}, default None
-        Weights of kappa for ordered classes.
+        Weighting of kappa for ordered classes.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
         Level of measurement for alpha.
     confidence : float, default 0.95
-        Confidence level of every interval, two-sided.
+        Two-sided confidence level of all intervals.
     n_resamples : int, default 1000
-        Number of resamples for alpha's interval.
+        Number of resamples for the interval of alpha.
     seed : int, optional
         Random seed.
 
     Returns
     -------
     JudgeAgreement
-        Proportions have Wilson intervals; undefined values are None, with a reason.
+        Agreement with intervals (Wilson for proportions); undefined values are None, with a reason.
 
     Raises
     ------
     InvalidInputError
-        If lengths differ, labels mix strings and numbers, or no unit has both.
+        If lengths differ, the labels mix strings and numbers, or no unit has both labels.
 
     Notes
     -----
@@ -252,7 +252,7 @@ def agreement_matrix(
 
     Notes
     -----
-    Intervals are for each pair individually, without correction for the number of pairs.
+    Intervals are not corrected for the number of pairs.
 
     Examples
     --------
@@ -315,7 +315,7 @@ def _classes(
 
 
 def _positive(classes: list[Any], positive: Any, reasons: list[str]) -> int:
-    """Return the index of the positive class; −1 if there is none."""
+    """Return the index of the positive class, or −1 if there is none."""
     if positive is not None:
         if len(classes) > 2:
             raise InvalidInputError(
@@ -327,7 +327,9 @@ def _positive(classes: list[Any], positive: Any, reasons: list[str]) -> int:
         return classes.index(positive)
     if len(classes) == 2 and all(value in (0, 1) for value in classes):
         return classes.index(1)
-    reasons.append("no sensitivity: it needs two classes, with one given as `positive`")
+    reasons.append(
+        "sensitivity is undefined: it requires two classes, one of which must be `positive`"
+    )
     return -1
 
 
@@ -344,7 +346,7 @@ def _or_reason(reasons: list[str], interval: Callable[[], BootstrapCI]) -> Boots
 def _shares(
     flagged: BoolArray, true: BoolArray, keys: IntArray | None, confidence: float, *, known: bool
 ) -> dict[str, Any]:
-    """Return the rates of the confusion table and the bias; None if there is no positive class."""
+    """Return the rates of the confusion matrix and the bias; None without a positive class."""
     names = ("sensitivity", "specificity", "precision", "negative_precision", "bias")
     if not known:
         return dict.fromkeys(names)

@@ -17,7 +17,7 @@ from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMet
 from eval_toolkit.inference.bootstrap_intervals import finite
 from eval_toolkit.inference.paired import paired_result
 from eval_toolkit.inference.plans import Plan, rows_plan
-from eval_toolkit.inference.resampling import Executor, called, spread
+from eval_toolkit.inference.resampling import Executor, row_cost, spread
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -48,16 +48,16 @@ def paired_bootstrap_op_point_diff(
 ) -> PairedBootstrapCI:
     """Return metric(B) − metric(A) at thresholds refitted on every resample.
 
-    Validation and test rows are drawn independently. On each draw, both thresholds are refitted on
-    the same validation rows and both scorers evaluated on the same test rows, so the interval
-    includes the uncertainty of threshold selection.
+    Validation and test rows are resampled independently. In each resample, both thresholds are
+    refitted on the same validation rows, and both scorers are evaluated on the same test rows, so
+    the interval includes the uncertainty of threshold selection.
 
     Parameters
     ----------
     val_y, val_score_a, val_score_b : array-like of shape (m,)
         Validation labels and scores, on which thresholds are selected.
     test_y, test_score_a, test_score_b : array-like of shape (n,)
-        Test labels and scores, on which the metric is computed; must be different rows.
+        Test labels and scores, on which the metric is computed; these must be other rows.
     threshold_fn : callable or ThresholdSelector
         ``threshold_fn(y_true, y_score) -> threshold``.
     metric_fn : callable
@@ -74,11 +74,12 @@ def paired_bootstrap_op_point_diff(
     Raises
     ------
     InvalidInputError
-        If a part has fewer than 10 rows, or the test labels are the validation labels themselves.
+        If the validation or the test data have fewer than 10 rows, or ``test_y`` is the same object
+        as ``val_y``.
     InfeasibleError
-        If fewer than half of the draws are usable.
+        If fewer than half of the resamples are usable.
     UndefinedMetricError
-        If a part has fewer than 3 rows of a class.
+        If the validation or the test data have fewer than 3 rows of a class.
 
     Examples
     --------
@@ -97,7 +98,7 @@ def paired_bootstrap_op_point_diff(
     """
     if val_y is test_y:
         raise InvalidInputError(
-            "`val_y` and `test_y` are the same object; thresholds must be evaluated on other rows"
+            "`val_y` and `test_y` are the same object; thresholds must be evaluated on different rows"
         )
     val = _TwoScorers.checked(val_y, val_score_a, val_score_b, "val_")
     test = _TwoScorers.checked(test_y, test_score_a, test_score_b, "test_")
@@ -113,7 +114,7 @@ def paired_bootstrap_op_point_diff(
     run = functools.partial(
         _refitted, val, test, select, metric_fn, resolve_seed(seed, rng), n_resamples
     )
-    work = LANES * called(2 * (len(val.y) + len(test.y)), took)
+    work = LANES * row_cost(2 * (len(val.y) + len(test.y)), took)
     parts = spread(run, range(0, n_resamples, LANES), work, executor)
     differences = np.concatenate(parts)[:n_resamples]
     usable = int(np.count_nonzero(~np.isnan(differences)))
@@ -134,7 +135,7 @@ def paired_bootstrap_op_point_diff(
 
 @dataclass(frozen=True)
 class _TwoScorers:
-    """Labels and the scores of two scorers on one part of the data."""
+    """Labels, and the scores of two scorers, on the validation or the test data."""
 
     y: IntArray
     scores: tuple[FloatArray, FloatArray]
@@ -149,13 +150,13 @@ class _TwoScorers:
             pair.append(scores)
         if len(labels) < 10:
             raise InvalidInputError(f"`{prefix}y` has {len(labels)} rows; at least 10 are needed")
-        made = cls(labels.astype(np.int64), (pair[0], pair[1]))
-        if made.fewest < MIN_CLASS:
+        two_scorers = cls(labels.astype(np.int64), (pair[0], pair[1]))
+        if two_scorers.fewest < MIN_CLASS:
             raise UndefinedMetricError(
-                f"`{prefix}y` has {made.fewest} rows of one class; a comparison with refitted "
+                f"`{prefix}y` has {two_scorers.fewest} rows of one class; a comparison with refitted "
                 f"thresholds needs at least {MIN_CLASS} of each"
             )
-        return made
+        return two_scorers
 
     @property
     def fewest(self) -> int:

@@ -1,7 +1,7 @@
 """Evaluate named columns on blocks of 64 resamples.
 
-A `View` collects the requirements of statistics on some `Columns` (terms to sum, thresholds at
-which to accumulate) and lays the rows out for the kernel. A `Block` is a view with the counts of 64
+A `View` collects what the statistics require of some `Columns` (terms to sum, thresholds at which
+to accumulate) and arranges the rows for the kernel. A `Block` is a view with the counts of 64
 resamples; it runs each kernel pass at most once, regardless of the number of statistics.
 """
 
@@ -21,7 +21,7 @@ from eval_toolkit.inference.plans import Plan
 
 @dataclass(eq=False)
 class View:
-    """Rows arranged for the kernel, given a plan and the needs of the statistics."""
+    """Rows arranged for the kernel, given a plan and the requirements of the statistics."""
 
     data: Columns
     plan: Plan
@@ -33,19 +33,19 @@ class View:
     @functools.cached_property
     def _summands(self) -> dict[Summand, int]:
         """Index of each summand in the sums; positives and negatives come first."""
-        wanted = dict.fromkeys(summand for need in self.needs for summand in need.sums)
-        return {summand: 2 + place for place, summand in enumerate(wanted)}
+        requested = dict.fromkeys(summand for need in self.needs for summand in need.sums)
+        return {summand: 2 + place for place, summand in enumerate(requested)}
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
         """Row counts at which statistics need cumulative sums; the last one is n."""
-        wanted = [self.data.leading(need.thresholds) for need in self.needs]
-        cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
+        requested = [self.data.leading(need.thresholds) for need in self.needs]
+        cuts = np.unique(np.concatenate([*requested, [self.data.n]])).astype(np.int64)
         return cuts[cuts > 0]
 
     @functools.cached_property
     def unit_index(self) -> NDArray[np.int32] | None:
-        """Unit of each row in rank order, in the format of the kernel."""
+        """Unit of each row in rank order, in the format expected by the kernel."""
         if self.in_rank_order:
             return None
         unit = self.plan.unit_of_row
@@ -106,17 +106,17 @@ class Block(Once):
 
     @property
     def average_precision(self) -> FloatArray:
-        """Average precision; NaN with one class."""
+        """Average precision; NaN if a class is missing."""
         return np.where(self._rank[3] > 0, self._rank[0], np.nan)
 
     @property
     def roc_auc(self) -> FloatArray:
-        """Area under the ROC curve; NaN with one class."""
+        """Area under the ROC curve; NaN if a class is missing."""
         area: FloatArray = self._rank[1]
         return area
 
     def recall_at_fpr(self, target: float) -> FloatArray:
-        """Largest recall with a false-positive rate of at most ``target``; NaN with one class."""
+        """Return the largest recall at an FPR of at most ``target``; NaN if a class is missing."""
         totals = np.ascontiguousarray(self._rank[2:])
         reached = kernel.recall(
             self.counts, self.largest, self.view.rank_layout, totals=totals, target=target
@@ -131,31 +131,31 @@ class Block(Once):
         return np.cumsum(np.concatenate([head, sums]), axis=0)
 
     def counts_above(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Positives and negatives at or above each threshold: (thresholds, 64) each."""
+        """Return the positives and negatives at or above each threshold, each (thresholds, 64)."""
         at = self._cumulative[self.view.cut_index(thresholds)]
         return at[:, 0], at[:, 1]
 
     def sum_above(self, summand: Summand, thresholds: FloatArray) -> FloatArray:
-        """Sum over the rows at or above each threshold: (thresholds, 64)."""
+        """Return the sum over the rows at or above each threshold, of shape (thresholds, 64)."""
         at = self._cumulative[self.view.cut_index(thresholds)]
         return at[:, self.view.sum_index(summand)]
 
     def totals(self) -> tuple[FloatArray, FloatArray]:
-        """Positives and negatives in each resample."""
+        """Return the numbers of positives and negatives in each resample."""
         return self._cumulative[-1, 0], self._cumulative[-1, 1]
 
     def total(self, summand: Summand) -> FloatArray:
-        """Sum of a summand over each resample."""
+        """Return the sum of a summand over each resample."""
         total: FloatArray = self._cumulative[-1, self.view.sum_index(summand)]
         return total
 
     def size(self) -> FloatArray:
-        """Number of rows of each resample, including repeats."""
+        """Return the number of rows in each resample, including repeats."""
         ranked = self.view.data.rank is not None
         return np.add(*(self._rank[2:] if ranked else self.totals()))
 
     def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Positives and score sums in the top ``cuts`` (k, 64) draws of each resample."""
+        """Return positives and score sums in the top ``cuts`` (k, 64) draws of each resample."""
         sums = kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
         return sums[:, 0], sums[:, 1]
 

@@ -1,4 +1,4 @@
-"""Resampling engine: all statistics and systems of a call share the same resamples."""
+"""Resampling engine: all statistics and systems in a call share the same resamples."""
 
 import functools
 import math
@@ -27,7 +27,7 @@ from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.resample_blocks import Block, View
 from eval_toolkit.inference.statistics import AtThreshold
 
-__all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
+__all__ = ["Executor", "Problem", "delete_blocks", "replicate", "row_cost", "spread"]
 
 MAX_DELETE_BLOCKS = 192  # three blocks of lanes
 _CHUNK_ROWS = 400_000_000  # row × resample × statistic per task: at least 0.1 s of work
@@ -115,7 +115,7 @@ class Problem:
         return replace(self, data=data, plan=self.plan.reordered(order))
 
     def _canonical_order(self) -> IntArray:
-        """Return the row order by label, then score, then other columns, ascending."""
+        """Return the rows sorted by label, then by score, then by the other columns, ascending."""
         first, groups = self.data[0], self.plan.unit_of_row
         others = [column for one in reversed(self.data) for column in one.unranked()]
         # Rows with equal scores may differ in other columns, other systems' scores, or groups.
@@ -173,7 +173,8 @@ def replicate(
         return _replicate_cells(problem, n_resamples)
     n_rows = problem.plan.n_rows
     costs = [
-        called(n_rows, seconds_of(one)) if one.needs.rows else n_rows for one in problem.statistics
+        row_cost(n_rows, seconds_of(one)) if one.needs.rows else n_rows
+        for one in problem.statistics
     ]
     work = sum(costs) * LANES * len(problem.data)
     _ = problem.views  # computed once and shared by all workers
@@ -186,10 +187,10 @@ def replicate(
     return np.concatenate([values for values, _ in parts], axis=2)[:, :, :n_resamples]
 
 
-def called(n_rows: int, seconds: float = 0.0) -> float:
+def row_cost(n_rows: int, seconds: float = 0.0) -> float:
     """Convert the duration of a Python function call to an equivalent number of kernel rows.
 
-    ``seconds`` is the duration of a call on the data; it affects only the size of tasks.
+    ``seconds`` is the duration of a call on the data; it only affects the size of tasks.
     """
     return max(_CALL + _CALL_PER_ROW * n_rows, _ROWS_PER_SECOND * seconds)
 
@@ -212,14 +213,14 @@ def spread(
 
     ``run`` is called with the first resamples of some blocks; it and its result must be picklable.
     ``work`` is the cost of a block in kernel rows. Tasks take at least 0.1 s; a single task runs in
-    this process. The executor is not shut down.
+    the current process. The executor is not shut down.
 
     Raises
     ------
     InvalidInputError
         If a metric cannot be pickled.
     BrokenExecutor
-        (a RuntimeError) If a worker died.
+        If a worker died (also a RuntimeError).
     """
     check_executor(executor)
     per_task = max(1, math.ceil(_CHUNK_ROWS / work))
@@ -231,7 +232,7 @@ def spread(
     except BrokenExecutor as error:
         raise BrokenExecutor(
             f"a worker died before it finished ({_error_text(error)}); it may have run out of memory, "
-            "or the metric may have crashed: use fewer workers, or no executor"
+            "or the metric may have crashed: use fewer workers or no executor"
         ) from error
     except (PicklingError, AttributeError, TypeError) as error:
         if "pickle" not in str(error).lower():
@@ -249,7 +250,7 @@ def _error_text(error: Exception) -> str:
 def _replicate_blocks(
     problem: Problem, firsts: Iterable[int]
 ) -> tuple[FloatArray, list[list[str]]]:
-    """Return the statistics on the selected blocks, and the first exception of each statistic."""
+    """Return the statistics on the selected blocks, and the first exception raised by each."""
     problem = _with_own_failures(problem)
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()
@@ -262,7 +263,7 @@ def _replicate_blocks(
 
 
 def _with_own_failures(problem: Problem) -> Problem:
-    """Return the problem with statistics that record only this task's exceptions."""
+    """Return the problem with statistics that only record the exceptions of this task."""
     own = tuple(
         replace(one) if isinstance(one, CallableStatistic) else one for one in problem.statistics
     )
@@ -274,7 +275,7 @@ def _with_own_failures(problem: Problem) -> Problem:
 
 
 def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
-    """Draw the number of rows between thresholds per class, which is equivalent to drawing rows."""
+    """Draw the number of rows between thresholds by class, which is equivalent to drawing rows."""
     data = problem.data[0]
     thresholds = sorted({s.threshold for s in problem.statistics}, reverse=True)  # type: ignore[attr-defined]
     tp = np.array([0, *(data.confusion(t).tp for t in thresholds), data.n_positive])

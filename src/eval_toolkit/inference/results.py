@@ -56,7 +56,7 @@ class Interval(Displayed, Generic[BoundT]):
         return replace(self, ci_low=max(bounds[0], low), ci_high=min(bounds[1], high))
 
     def _plain(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the named attributes, and the reason if set."""
+        """Return the named attributes, and the reason if there is one."""
         payload = {name: getattr(self, name) for name in names}
         return payload | ({"reason": self.reason} if self.reason else {})
 
@@ -71,7 +71,7 @@ def _read_only(samples: FloatArray | None) -> FloatArray | None:
 
 
 def in_own_order(cls: type[ResultT]) -> type[ResultT]:
-    """Order the fields of a dataclass as listed by the class instead of base class first.
+    """Order the fields of a dataclass as listed by the class itself, not base class first.
 
     Examples
     --------
@@ -93,10 +93,10 @@ def _set(result: Any, *values: Any) -> None:
 @in_own_order
 @dataclass(frozen=True, init=False, repr=False, kw_only=True)
 class BootstrapCI(Interval[float]):
-    """Point estimate with its interval.
+    """Point estimate with a confidence interval.
 
-    Closed-form intervals use the same type with ``n_resamples=0``. BCa bounds need not bracket the
-    point estimate.
+    Closed-form intervals use the same class, with ``n_resamples=0``. BCa intervals need not contain
+    the point estimate.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class BootstrapCI(Interval[float]):
     """Reason if this is not the requested interval; otherwise empty."""
     n_units: int | None = None
     n_groups: int | None = None
-    """Number of independent groups (units, if units are independent)."""
+    """Number of independent groups, or of units if these are independent."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class BootstrapCI(Interval[float]):
         _set(self, point_estimate, *ends, *drawn, reason, n_units, n_groups)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict, with estimate and bounds under both historical names."""
+        """Return a JSON-serialisable dict, with both names of the estimate and of the bounds."""
         payload: dict[str, Any] = {
             "point_estimate": self.point_estimate,
             "point": self.point_estimate,
@@ -217,7 +217,7 @@ class PairedBootstrapCI(Interval[float]):
         _set(self, delta, *ends, *drawn, value_a, value_b, reason)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict, with estimate and bounds under both historical names."""
+        """Return a JSON-serialisable dict, with both names of the estimate and of the bounds."""
         payload: dict[str, Any] = {
             "delta": self.delta,
             "point_estimate": self.delta,

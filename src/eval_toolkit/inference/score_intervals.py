@@ -1,11 +1,11 @@
 """Default intervals for metrics of labels and scores, from effective counts.
 
-The sample variance is unreliable if few rows determine the result, e.g. with few positives, few
-errors or tied scores. A score interval contains the true values that are consistent with the data.
-Here, an estimate v in [0, 1] with variance s² is equivalent to n_eff = v (1 − v) / s² trials, fewer
-if s² is estimated from few rows (Korn & Graubard 1998), and limited by the size of the smaller
-class; the interval is the Wilson interval for n_eff trials. For metrics of several rates, the score
-interval for each rate is propagated (MOVER; Zou & Donner 2008, Newcombe 2011).
+The sample variance is unreliable if few rows determine the result, e.g. if there are few positives,
+few errors or tied scores. A score interval contains the true values that are consistent with the
+data. Here, an estimate v in [0, 1] with variance s² is treated as a proportion of n_eff = v (1 − v)
+/ s² trials, reduced if s² is estimated from few rows (Korn & Graubard 1998) and limited by the size
+of the smaller class; the interval is the Wilson interval for n_eff trials. For functions of several
+rates, the score intervals of the rates are propagated (MOVER; Zou & Donner 2008, Newcombe 2011).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MIN_CLASS = 3
 """Minimum number of independent rows per class."""
 
 TRUSTED = 30
-"""Size of the smaller class above which the observed variance is used without correction."""
+"""Size of the smaller class above which the observed variance is used uncorrected."""
 
 _ENOUGH = 8.0
 """Effective number of rows in DeLong's variance above which the normal model is down-weighted."""
@@ -67,7 +67,7 @@ _ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
 
 
 def effective_rows(statistic: Statistic, data: Columns, plan: Plan) -> float:
-    """Return the effective number of independent rows in the smallest class a metric depends on."""
+    """Return the effective number of independent rows in the smallest relevant class."""
     return min((plan.effective_among(mask) for mask in statistic.support(data)), default=0.0)
 
 
@@ -79,7 +79,7 @@ def check_classes(
 ) -> None:
     """Raise `UndefinedMetricError` if a two-class metric has too few rows of a class.
 
-    ``support`` contains masks of the rows, by default the metric's own.
+    ``support`` contains row masks; by default, those of the metric.
     """
     support = statistic.support(data) if support is None else support
     if len(support) < 2:
@@ -112,7 +112,7 @@ def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
 def closed_ci(
     statistic: Statistic, data: Columns, plan: Plan, point: float, confidence: float
 ) -> BootstrapCI:
-    """Return the default interval for a statistic that `has_closed_form`, or raise."""
+    """Return the default interval for a statistic with `has_closed_form`, or raise."""
     check_classes(statistic, data, plan)
     low, high, method = closed_interval(statistic, data, plan, confidence)
     return BootstrapCI(
@@ -123,7 +123,7 @@ def closed_ci(
 def closed_interval(statistic: Statistic, data: Columns, plan: Plan, confidence: float) -> Bounds:
     """Return the closed-form interval for a metric; see `has_closed_form`.
 
-    Raises `UndefinedMetricError` if the rows cannot support one.
+    Raise `UndefinedMetricError` if there are too few rows.
     """
     if isinstance(statistic, ColumnMean):
         return _mean_interval(statistic, data, plan, confidence)
@@ -146,10 +146,10 @@ def bounded_interval(
 ) -> tuple[float, float]:
     """Return the score interval for a value in a finite range.
 
-    ``effective`` is the effective number n of independent rows of the smaller class. It limits the
-    equivalent number of trials: to n up to 45, and to n²/45 above. ``most`` is an additional limit,
-    e.g. the number of rows for a proportion. ``df``, by default ``effective − 1``, are the degrees
-    of freedom of the variance.
+    ``effective`` is the effective number n of independent rows of the smaller class. The equivalent
+    number of trials is at most n for n up to 45, and at most n²/45 for larger n. ``most`` is an
+    additional limit, e.g. the number of rows of a proportion. ``df`` is the number of degrees of
+    freedom of the variance, by default ``effective − 1``.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def bounded_interval(
     share = min(1.0, max(0.0, (value - low) / width))
     limit = effective * max(1.0, effective / _LIMIT)
     df = max(1.0, effective - 1.0) if df is None else df
-    n = min(_worth(share, variance / width**2, df, confidence), limit, most)
+    n = min(_equivalent_trials(share, variance / width**2, df, confidence), limit, most)
     ends = score_interval(share, n, confidence=confidence)
     return low + width * ends[0], low + width * ends[1]
 
@@ -188,7 +188,7 @@ def resampled_interval(
     df = max(1.0, groups - 1.0)
     if isinstance(statistic, RocAuc):
         m, n = data.n_positive, data.n - data.n_positive
-        worth = _worth(value, variance, df, confidence)
+        worth = _equivalent_trials(value, variance, df, confidence)
         return _inverted(
             value, lambda true: min(worth, _auc_trials(true, m, n) / inflation), confidence
         )
@@ -204,8 +204,8 @@ def _variance_of_rows(statistic: Statistic, data: Columns) -> float:
     return 0.0 if left_out is None else jackknife_se(left_out) ** 2
 
 
-def _worth(share: float, variance: float, df: float, confidence: float) -> float:
-    """Return the number of trials with the same variance, reduced for few degrees of freedom."""
+def _equivalent_trials(share: float, variance: float, df: float, confidence: float) -> float:
+    """Return the number of trials with this variance, reduced for few degrees of freedom."""
     spread = share * (1.0 - share)
     if variance <= (ROUNDING * share) ** 2 or spread <= 0.0:
         return math.inf
@@ -246,9 +246,9 @@ def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds
     """Return the score interval for the ROC-AUC.
 
     The variance at a true value θ is the largest of three: DeLong's, with Student's quantile; the
-    variance for two normal distributions with this θ (Owen's T), with less weight the more rows
-    DeLong's variance is based on; and Newcombe's (2006, method 5), with less weight above 15 rows
-    of the smaller class.
+    variance for two normal distributions with this θ (Owen's T), with decreasing weight as DeLong's
+    variance is based on more rows; and Newcombe's (2006, method 5), with decreasing weight above 15
+    rows of the smaller class.
     """
     from eval_toolkit.inference.delong import placements, variance_parts
 
@@ -268,7 +268,7 @@ def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds
                 max(pooled_count(parts, (m - 1, n - 1)), min(m, n) - 1.0),
                 pooled_count(parts, [_df_of(k, of) for k, of in zip(counts, (m, n), strict=True)]),
             )
-            worth = _worth(auc, variance, df, confidence)
+            worth = _equivalent_trials(auc, variance, df, confidence)
     low, high = _inverted(
         auc, lambda true: min(worth, _auc_trials(true, m, n, carriers)), confidence
     )
@@ -298,7 +298,7 @@ def _df_of(carriers: float, n: int) -> float:
 
 
 def _auc_trials(auc: float, m: int, n: int, carriers: float = 0.0) -> float:
-    """Return the equivalent number of trials of an AUC, for normal scores or by Newcombe."""
+    """Return the equivalent number of trials of an AUC, by the normal model or by Newcombe."""
     spread = auc * (1.0 - auc)
     if spread <= 0.0:
         return math.inf
@@ -349,9 +349,9 @@ def _average_precision_interval(
 def _recall_interval(statistic: RecallAtFpr, data: Columns, confidence: float) -> Bounds:
     """Return the interval for the recall at a bounded false-positive rate.
 
-    There are two independent errors: in the threshold (order statistics of the negatives) and in
-    the recall above it. The bounds are the extremes over all pairs of errors at a joint distance of
-    z, so jumps at tied scores count in full.
+    There are two independent sources of error: the threshold (order statistics of the negatives)
+    and the recall above it. The bounds are the extremes over all pairs of errors at a joint
+    distance of z, so jumps at tied scores are fully included.
     """
     groups, target = data.groups, statistic.target
     m, n = data.n_positive, data.n - data.n_positive
@@ -390,7 +390,7 @@ def _binomial_ranges(n: int, p: float, distances: FloatArray) -> list[tuple[int,
 
 
 def _threshold_interval(statistic: AtThreshold, data: Columns, confidence: float) -> Bounds:
-    """Return the interval for a proportion, or for a function of recall, FPR and prevalence."""
+    """Return the interval for a proportion or for a function of recall, FPR and prevalence."""
     counts = data.confusion(statistic.threshold)
     tn, fp, fn, tp = (float(part) for part in (counts.tn, counts.fp, counts.fn, counts.tp))
     trials = {"positive": tp + fn, "negative": tn + fp, "predicted": tp + fp, "all": float(data.n)}

@@ -1,9 +1,9 @@
 """Confidence sequences: intervals for a mean that are valid at every sample size.
 
-An interval for a fixed sample size is invalid under continuous monitoring with optional stopping:
-with enough looks it misses the mean almost surely. A confidence sequence contains the mean at *all*
-sample sizes with the stated confidence, so data may be inspected at any time, and sampling may stop
-or resume for any reason.
+Intervals for a fixed sample size are invalid under continuous monitoring with optional stopping:
+after sufficiently many looks, one of them excludes the mean almost surely. A confidence sequence
+contains the mean at *all* sample sizes with the stated confidence, so data may be inspected at any
+time, and sampling may stop or resume for any reason.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 METHODS = ("betting", "empirical-bernstein", "beta-binomial")
 _BLOCK = 16
-"""Initial block size; grows as means are excluded, to fit the cache."""
+"""Initial block size, chosen to fit the cache; increases as means are excluded."""
 _ROUNDING = 1e-9
 """Tolerance for values outside the bounds, relative to the range."""
 
@@ -36,19 +36,20 @@ class ConfidenceSequence:
         Smallest and largest possible value, known in advance: (-1, 1) for differences of scores in
         [0, 1].
     confidence : float, default 0.95
-        Probability that the mean is always inside.
+        Probability that all intervals contain the mean.
     method : {"betting", "empirical-bernstein", "beta-binomial"}, default "betting"
-        Betting adapts to the spread of the values and is the narrowest, rounded outwards to 1/4000
-        of the range. Empirical Bernstein is a closed form, faster and wider. Beta-binomial requires
-        values at the two bounds (right or wrong), and is narrower for fewer than about a hundred
-        values.
+        Betting adapts to the variance of the values and is usually the narrowest; its bounds are
+        rounded outwards to 1/4000 of the range. Empirical Bernstein has a closed form, which is
+        faster but wider. Beta-binomial requires values equal to one of the bounds (right or wrong),
+        and is narrower for fewer than about 100 values.
     n_total : int, optional
-        Population size if the values are drawn without replacement in random order; the interval is
-        for the population mean, and has zero width once all values are drawn. By default the values
-        are independent draws.
+        Population size, if the values are drawn without replacement in random order. The interval
+        is then for the population mean, and has zero width once all values have been drawn. By
+        default, values are independent draws.
     running : bool, default True
-        Whether excluded means stay excluded, which preserves the confidence level and only narrows
-        the interval. Otherwise, each interval depends only on the data up to that point.
+        Whether means stay excluded once they have been excluded, which narrows the intervals and
+        preserves the confidence level. If False, the latest interval alone determines which means
+        are excluded.
 
     Raises
     ------
@@ -61,7 +62,7 @@ class ConfidenceSequence:
     the same passage) into one value, such as their mean if groups have equal sizes.
 
     If the values contradict every possible mean, which has probability at most 1 − confidence for
-    values in random order, the interval becomes the whole range, as stated in ``reason``.
+    values in random order, the interval becomes the whole range (see ``reason``).
 
     References
     ----------
@@ -72,12 +73,12 @@ class ConfidenceSequence:
 
     Examples
     --------
-    >>> rightly = ConfidenceSequence()
-    >>> _ = rightly.update([1, 1, 0, 1] * 25)
-    >>> f"{rightly.interval:.2f}"
+    >>> accuracy = ConfidenceSequence()
+    >>> _ = accuracy.update([1, 1, 0, 1] * 25)
+    >>> f"{accuracy.interval:.2f}"
     '0.75 [0.59, 0.87]'
-    >>> _ = rightly.update([1, 1, 0, 1] * 225)  # look, and go on
-    >>> f"{rightly.interval:.2f}"
+    >>> _ = accuracy.update([1, 1, 0, 1] * 225)  # continue after inspecting the interval
+    >>> f"{accuracy.interval:.2f}"
     '0.75 [0.70, 0.79]'
     """
 
@@ -152,8 +153,8 @@ class ConfidenceSequence:
         Raises
         ------
         InvalidInputError
-            If a value is outside the bounds, is neither bound for "beta-binomial", or there are
-            more than ``n_total``.
+            If a value is outside the bounds, a value is not equal to a bound (for "beta-binomial"),
+            or there are more than ``n_total`` values.
         """
         x = self._checked(values)
         lower, upper = np.empty(len(x)), np.empty(len(x))
@@ -241,17 +242,18 @@ def confidence_sequence(
     Returns
     -------
     lower, upper : ndarray of shape (n,)
-        The probability that the mean is ever outside is at most 1 − confidence.
+        Bounds after each value. The probability that the mean is ever outside is at most 1 −
+        confidence.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As for `ConfidenceSequence`.
+        As in `ConfidenceSequence`.
 
     Examples
     --------
     >>> lower, upper = confidence_sequence([1, 0, 1, 1] * 50, n_total=200)
-    >>> f"{lower[99]:.2f} to {upper[99]:.2f}"  # half of the 200 are known
+    >>> f"{lower[99]:.2f} to {upper[99]:.2f}"  # after 100 of 200 values
     '0.63 to 0.84'
     >>> f"{lower[-1]:.2f} to {upper[-1]:.2f}"
     '0.75 to 0.75'

@@ -1,4 +1,4 @@
-"""Metrics of this package, evaluated on 64 resamples at a time."""
+"""Statistics for the metrics of this package, evaluated on 64 resamples at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _RankStatistic:
 
 
 def _per_group(data: Columns) -> tuple[FloatArray, FloatArray]:
-    """Return positives and negatives of each distinct score, from the top."""
+    """Return the positives and negatives at each distinct score, in descending order."""
     groups = data.groups
     positives = data.once("positives per score", lambda: np.diff(groups.tp, prepend=0.0))
     negatives = data.once("negatives per score", lambda: np.diff(groups.fp, prepend=0.0))
@@ -164,8 +164,8 @@ class RecallAtFpr:
     def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return the distinct leave-one-out values with their frequencies.
 
-        Without one negative, the denominator of the false-positive rate is N − 1; if that negative
-        was above the threshold, another false positive is allowed.
+        If a negative is left out, the denominator of the false-positive rate is N − 1; if that
+        negative was above the threshold, one more false positive is allowed.
         """
         if _smaller_class(data) < 2:
             return None
@@ -191,7 +191,7 @@ class RecallAtFpr:
 
 @dataclass(frozen=True)
 class ColumnMean:
-    """Mean of a column or of a term, such as the term of the Brier score."""
+    """Mean of a column or of a term, such as the squared error in the Brier score."""
 
     name: str
     summand: Summand
@@ -199,7 +199,7 @@ class ColumnMean:
     """Function that computes the mean from the columns."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     of_labels: bool = False
-    """Whether a row's value depends on its label (as for losses)."""
+    """Whether a row's value depends on its label, as for losses."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ class ColumnMean:
         """Return the value range for the interval.
 
         For losses, the upper bound is the largest observed loss or, if larger, the root mean square
-        of the losses with flipped labels (their maximum is unbounded for scores near 0 and 1).
+        of the losses with flipped labels, whose maximum is unbounded for scores near 0 and 1.
         """
         if not self.of_labels:
             return self.bounds
@@ -262,19 +262,19 @@ def surprise(labels: BoolArray, scores: FloatArray) -> FloatArray:
 
 
 CountsFn: TypeAlias = Callable[[Any, Any, Any, Any], Any]
-"""(tn, fp, fn, tp) → value, on numbers or arrays; NaN where undefined."""
+"""Function of (tn, fp, fn, tp), numbers or arrays; NaN where undefined."""
 
 
 @dataclass(frozen=True)
 class AtThreshold:
-    """A function of the confusion counts at a fixed threshold."""
+    """Function of the confusion counts at a fixed threshold."""
 
     name: str
     threshold: float
     function: CountsFn
     bounds: tuple[float, float] = (0.0, 1.0)
     trials: str = "both"
-    """Rows of the denominator: "positive", "negative", "predicted", "all", or "both" classes."""
+    """Rows in the denominator: "positive", "negative", "predicted", "all", or "both" classes."""
     columns = SCORED
 
     @property
@@ -334,7 +334,7 @@ class AtThreshold:
         return np.repeat(values, cells[occupied])
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return the rows in the denominator of the share."""
+        """Return the rows in the denominator of the proportion."""
         parts = {
             "positive": (data.labels,),
             "negative": (~data.labels,),

@@ -19,8 +19,8 @@ from eval_toolkit.inference.resampling import (
     MAX_DELETE_BLOCKS,
     Executor,
     Problem,
-    called,
     delete_blocks,
+    row_cost,
     spread,
 )
 
@@ -53,7 +53,7 @@ def studentized_interval(
     statistic = problem.statistics[row]
     run = functools.partial(_pivots, problem, scorer, row, point, n_resamples)
     calls = 1 + MAX_DELETE_BLOCKS  # of a function: the resample, and each block of it left out
-    work = LANES * called(problem.plan.n_rows, calls * seconds_of(statistic))
+    work = LANES * row_cost(problem.plan.n_rows, calls * seconds_of(statistic))
     parts = spread(run, range(0, n_resamples, LANES), work, executor)
     pivots = [pivot for part in parts for pivot in part]
     if len(pivots) < 0.95 * n_resamples:

@@ -28,7 +28,7 @@ from eval_toolkit.inference.survival_data import (
 
 SurvivalMethod = Literal["log-log", "beta-product"]
 
-_ONE_GROUP = "only one group, so the variation between groups is unknown"
+_ONE_GROUP = "only one group, so the variance between groups is unknown"
 _ALL_ALIKE = "no variation between groups; the variance between rows is used"
 _FEW = 20
 """Number of rows or groups below which 95 % log-log bounds may cover less than 93 %."""
@@ -36,7 +36,7 @@ _FEW = 20
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SurvivalCurve(Displayed):
-    """Survival function with pointwise intervals, returned by `kaplan_meier`.
+    """Survival function with pointwise intervals, as returned by `kaplan_meier`.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class SurvivalCurve(Displayed):
     """
 
     times: FloatArray
-    """Ascending times of events and of censoring."""
+    """Times of events and of censoring, ascending."""
     n_at_risk: FloatArray
     """Number (or total weight) of rows at risk at each time."""
     n_events: FloatArray
@@ -68,24 +68,24 @@ class SurvivalCurve(Displayed):
     n_groups: int | None
     """Number of observed independent groups; None if rows are independent."""
     reason: str = ""
-    """Reason if intervals are not as requested; otherwise empty."""
+    """Reason why intervals are not as requested; otherwise empty."""
     _observed: Observed | None = field(default=None, repr=False)
     _asked: bool = field(default=False, repr=False)
     """Whether the method was requested explicitly."""
 
     @property
     def median(self) -> float | None:
-        """First time at which survival is at most 1/2; None if it is never reached."""
+        """First time at which survival is at most 1/2; None if survival stays above 1/2."""
         return self._first_at_most_half(self.survival)
 
     @property
     def median_low(self) -> float | None:
-        """Lower bound of the median: first time at which the lower band is at most 1/2."""
+        """Lower confidence limit of the median: first time at which the lower band of the curve is at most 1/2."""
         return self._first_at_most_half(self.ci_low)
 
     @property
     def median_high(self) -> float | None:
-        """Upper bound of the median; None if the upper band stays above 1/2."""
+        """Upper bound of the median; None if the upper bound of survival stays above 1/2."""
         return self._first_at_most_half(self.ci_high)
 
     @property
@@ -104,14 +104,14 @@ class SurvivalCurve(Displayed):
         Parameters
         ----------
         time : float
-            Positive, and not after the last observed time unless every unit has failed by then.
+            Positive time; not after the last observed time, unless all units have failed by then.
 
         Returns
         -------
         BootstrapCI
-            Interval without resampling; never of zero width. Uses `score_interval` if the estimate
-            is a simple proportion of independent rows (none censored before the time, unobserved or
-            weighted) and no method was requested, otherwise the interval of the curve.
+            Interval without resampling, never of zero width. By default, `score_interval` is used
+            if the estimate is a simple proportion of independent rows (none censored before the
+            time, unobserved or weighted), and otherwise the interval of the curve.
 
         Raises
         ------
@@ -147,8 +147,8 @@ class SurvivalCurve(Displayed):
         Parameters
         ----------
         time : float
-            Restriction time: positive, and not after the last observed time unless no unit was
-            left.
+            Restriction time: positive, and not after the last observed time unless no unit was left
+            at risk.
 
         Returns
         -------
@@ -165,10 +165,11 @@ class SurvivalCurve(Displayed):
 
         Notes
         -----
-        The area under the curve from 0 to ``time`` [1]_. The variance is computed from the
-        influences of the area (Greenwood's for independent rows). If all rows fail at the same time
-        u, or none does (u = ``time``), it is 0, and the bounds are derived from the curve: survival
-        up to u is at least its lower bound, and survival after u at most its upper bound.
+        The restricted mean is the area under the curve from 0 to ``time`` [1]_. The variance is
+        computed from the influences of the area (Greenwood's for independent rows). If all rows
+        fail at the same time u, or none does (u = ``time``), it is 0, and the bounds are derived
+        from the curve: survival up to u is at least its lower bound, and survival after u at most
+        its upper bound.
 
         References
         ----------
@@ -258,23 +259,23 @@ def kaplan_meier(
     ----------
     times : array-like of shape (n,)
         Time of failure or of the last observation of each row: turns 1, 2, … or any positive
-        number. 0 if nothing was observed.
+        numbers; 0 if nothing was observed.
     events : array-like of shape (n,)
         1 if the row failed at its time, 0 if it was censored.
     groups : array-like of shape (n,), optional
         Group of each row, e.g. rollouts of the same seed prompt or branches of the same tree.
     weights : array-like of shape (n,), optional
-        Weights, e.g. the probabilities of the paths of a tree. Only their ratios matter.
+        Row weights, e.g. the probabilities of the paths in a tree, up to a common factor.
     confidence : float, default 0.95
-        Two-sided confidence of the interval at each time.
+        Two-sided confidence level of the interval at each time.
     method : {"log-log", "beta-product"}, optional
-        "log-log" (default) is fast and close to the nominal level. "beta-product" is conservative
-        for independent rows, and treats a group as one row.
+        "log-log" (default) is fast and has nearly nominal coverage. "beta-product" is conservative
+        for independent rows and counts a group as one row.
 
     Returns
     -------
     SurvivalCurve
-        One entry per distinct time. Intervals are never of zero width.
+        Curve with one entry per distinct time; its intervals never have zero width.
 
     Raises
     ------
@@ -286,8 +287,8 @@ def kaplan_meier(
 
     Notes
     -----
-    The product-limit estimator [1]_. A row that ends at time t is at risk at t, so without earlier
-    censoring the estimate is a simple proportion.
+    This is the product-limit estimator [1]_. A row that ends at time t is at risk at t, so without
+    earlier censoring the estimate is a simple proportion.
 
     The variance of log survival is Greenwood's. With weights or groups it is the sum of squared
     influences, with groups summed over the rows of each group and multiplied by G/(G − 1) [2]_; for
@@ -301,13 +302,13 @@ def kaplan_meier(
     bound [4]_, which equals the Clopper-Pearson bound if no row was censored. With unequal weights,
     n is Kish's effective number.
 
-    With groups, the lower bound of survival is at most the bound without failures, so one
-    failure in few groups does not look better than none.
+    With groups, the lower bound of survival is limited to the bound without failures, so that a
+    failure in one of few groups cannot look better than no failure.
 
     At 95 %, the log-log bounds cover at least 93 % for 20 to 200 rows or groups, including groups
-    of five rows with correlation 0.3 and weighted trees (``tests/statistics``). Below 20, coverage
-    may be lower, down to 88 % for failure by a turn and 83 % for the restricted mean of 5 rows;
-    ``reason`` states this.
+    of five rows with correlation 0.3 and weighted trees (``tests/statistics``). Below 20, the
+    coverage may be lower, down to 88 % for failure by a turn and 83 % for the restricted mean of 5
+    rows, as ``reason`` then states.
 
     Censoring must not depend on later outcomes. Stopping a rollout because the target is about to
     fail violates this assumption.
@@ -322,7 +323,7 @@ def kaplan_meier(
 
     Examples
     --------
-    Six rollouts of at most four turns; the second failed at turn 1, and the last was cut off.
+    Six rollouts of at most four turns; the second failed at turn 1, and the last ended early.
 
     >>> curve = kaplan_meier([4, 1, 3, 4, 4, 2], [0, 1, 1, 0, 0, 0])
     >>> curve.times.tolist(), curve.survival.round(3).tolist()
@@ -363,11 +364,11 @@ def kaplan_meier(
 
 
 def _reasons(seen: Observed, how: str, *, lonely: bool, alike: bool) -> list[str]:
-    """Return the reasons if intervals are not as requested."""
+    """Return the reasons why intervals are not as requested."""
     if lonely:
         return [_ONE_GROUP]
     found = [_ALL_ALIKE] if alike else []
     if how == "log-log" and seen.n_groups < _FEW:
         what = "groups" if seen.grouped else "rows"
-        found.append(f"{seen.n_groups} {what}: with fewer than {_FEW} intervals may cover less")
+        found.append(f"{seen.n_groups} {what}: with fewer than {_FEW}, intervals may undercover")
     return found

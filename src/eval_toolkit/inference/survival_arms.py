@@ -11,7 +11,7 @@ from eval_toolkit.inference.survival import SurvivalCurve
 from eval_toolkit.inference.survival_data import NO_VARIANCE, Observed, no_event_bound
 
 _PSEUDO_GROUPS = 2.0
-"""Number of uncorrelated pseudo-groups that allow for unseen differences."""
+"""Number of uncorrelated pseudo-groups that account for unseen differences."""
 
 
 def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> PairedBootstrapCI:
@@ -20,16 +20,16 @@ def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> Pai
     Parameters
     ----------
     a, b : SurvivalCurve
-        Curves, estimated with ``groups`` if both arms have the same units (use unit ids as groups,
-        even for single rollouts); otherwise the arms are treated as independent.
+        Survival curves of the arms. If both arms have the same units, estimate the curves with unit
+        ids as ``groups``, even for single rollouts; otherwise the arms are treated as independent.
     at : float
         Time, within the observed range of both arms.
 
     Returns
     -------
     PairedBootstrapCI
-        ``delta`` is B − A, and ``value_a`` and ``value_b`` are the probabilities; ``method`` states
-        whether the arms were paired.
+        ``delta`` is B − A, ``value_a`` and ``value_b`` are the probabilities in each arm, and
+        ``method`` states whether the arms were paired.
 
     Raises
     ------
@@ -46,10 +46,11 @@ def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> Pai
     squared distances of each arm's bounds from its estimate are added, minus twice their product
     times the correlation of the arms. The correlation is computed from the groups' influences, and
     is 0 if an arm does not vary. For 0/1 values this is Newcombe's method [2]_, which also reduces
-    a positive correlation because few groups show too few differences; here, the factor is G/(G +
+    positive correlations, because few groups show too few differences; here, the factor is G/(G +
     2) for G common groups. If no group differs, the bounds are at least as far from 0 as the
-    Clopper-Pearson bound for an event that does not occur in G groups. At 95 % the coverage is at
-    least 92 %, but 90 % if fewer than three groups are expected to differ (``tests/statistics``).
+    Clopper-Pearson bound for an event that does not occur in G groups. The coverage of 95 %
+    intervals is at least 92 %, or 90 % if fewer than three groups are expected to differ
+    (``tests/statistics``).
 
     References
     ----------
@@ -70,10 +71,12 @@ def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> Pai
         if not isinstance(curve, SurvivalCurve):
             raise InvalidTypeError(f"`{name}` must be a SurvivalCurve, got {curve!r}")
     if (a.n_groups is None) != (b.n_groups is None):
-        raise InvalidInputError("only one curve has groups; make both with unit ids as `groups`")
+        raise InvalidInputError(
+            "only one curve has groups; estimate both with unit ids as `groups`"
+        )
     if a.confidence != b.confidence:
         raise InvalidInputError(
-            f"`a` has confidence {a.confidence:g} and `b` {b.confidence:g}; they must agree"
+            f"`a` has confidence {a.confidence:g} and `b` {b.confidence:g}; the levels must be equal"
         )
     first, second = a.failure_by(at), b.failure_by(at)
     delta = second.point_estimate - first.point_estimate

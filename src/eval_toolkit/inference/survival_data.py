@@ -15,7 +15,7 @@ from eval_toolkit.inference.distributions import critical_value
 _CELLS_AT_ONCE = 2_000_000
 _LARGEST_EXPONENT = 700.0
 NO_VARIANCE = 1e-24
-"""Variances of log survival below this are rounding errors."""
+"""Variance of log survival below which it is attributed to rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Observed:
         return len(self.ids)
 
     def last_at(self, time: float) -> int:
-        """Return the index of the last time not after ``time``; −1 if there is none."""
+        """Return the index of the last time that is not after ``time``; −1 if there is none."""
         return int(np.searchsorted(self.times, time, side="right")) - 1
 
     def plain_share_of(self, time: float) -> int:
@@ -59,7 +59,7 @@ class Observed:
     def worth(self, time: float) -> float:
         """Return the effective number of independent groups at risk at a time.
 
-        Kish's effective number, which is the number of groups if weights are equal.
+        This is Kish's effective number, which equals the number of groups if weights are equal.
         """
         there = self.times[self.at] >= time
         of_groups = np.bincount(self.codes[there], self.weights[there])
@@ -164,7 +164,7 @@ def _weights(weights: ArrayLike, n: int) -> FloatArray:
 
 
 def _log_log_bounds(survival: float, variance: float, factor: float) -> tuple[float, float]:
-    """Return bounds symmetric on the log(−log S) scale, for S in (0, 1)."""
+    """Return bounds that are symmetric on the log(−log S) scale, for S in (0, 1)."""
     log = math.log(survival)
     reach = min(factor * math.sqrt(variance) / -log, _LARGEST_EXPONENT)
     # Avoid overflow of exp; the bound is then 0.
@@ -173,7 +173,7 @@ def _log_log_bounds(survival: float, variance: float, factor: float) -> tuple[fl
 
 
 def logit_bounds(share: float, se: float, factor: float) -> tuple[float, float]:
-    """Return bounds symmetric on the logit scale, for proportions strictly in (0, 1)."""
+    """Return bounds that are symmetric on the logit scale, for proportions in (0, 1)."""
     centre, reach = math.log(share / (1.0 - share)), factor * se / (share * (1.0 - share))
     low, high = ((1.0 + math.tanh(x / 2.0)) / 2.0 for x in (centre - reach, centre + reach))
     return low, high
@@ -216,7 +216,7 @@ def _product_quantile(factors: list[tuple[float, float]], probability: float) ->
 
 
 def factor(seen: Observed, confidence: float) -> float:
-    """Return the critical value of the bounds: normal, or Student's t with groups."""
+    """Return the critical value for the bounds: normal, or Student's t if there are groups."""
     return critical_value(confidence, seen.n_groups - 1 if seen.grouped else None)
 
 
@@ -257,8 +257,8 @@ def log_log_band(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the bounds at each time; exact if survival is 1 or 0.
 
-    With groups, the lower bound is at most the bound without failures: a failure in one of few
-    large groups must not raise it.
+    With groups, the lower bound is limited to the bound without failures, because a failure in one
+    of few large groups must not increase it.
     """
     reach = factor(seen, confidence)
     pairs = []

@@ -1,4 +1,4 @@
-"""Variance components of items, attempts, prompts and seeds, and allocation of samples."""
+"""Variance components of items, attempts, prompts and seeds, and allocation of the next samples."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ _TIMES = " × "
 
 @dataclass(frozen=True, slots=True)
 class Purchase(Displayed):
-    """Reduction of the standard error by one additional item, attempt or level.
+    """Reduction of the standard error by one additional item, attempt or factor level.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Purchase(Displayed):
     what: str
     """"item", "attempt" or the name of a factor."""
     se: float
-    """Standard error after the purchase."""
+    """Standard error after the addition."""
     saved: float
     """Reduction of the standard error."""
     cost: float
@@ -61,7 +61,7 @@ class VarianceComponents(Displayed):
     components: Mapping[str, float]
     """Variance by source: "item", each factor, "item × factor", …, "attempt" (residual)."""
     levels: Mapping[str, int]
-    """Number of items, levels of each factor, and attempts per combination (rounded)."""
+    """Number of items, of levels of each factor, and of attempts per combination (rounded)."""
     mean: float
     n_values: int
     balanced: bool
@@ -83,7 +83,7 @@ class VarianceComponents(Displayed):
             Number of items ("item"), attempts ("attempt") and levels of each factor; by default as
             in the data.
         fixed : collection of str, optional
-            Factors whose levels are exhaustive instead of a sample; their own variance is excluded.
+            Factors whose levels are fixed rather than sampled; their own variance is excluded.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class VarianceComponents(Displayed):
         levels : mapping of str to int, optional
             Design to extend; by default as in the data.
         costs : mapping of str to float, optional
-            Cost of one "request" (1 by default), and additional costs of one "item", "attempt" or
+            Cost of one "request" (1 by default), and additional cost of one "item", "attempt" or
             factor level (0 by default).
         fixed : collection of str, optional
             See `se`; fixed factors are not extended.
@@ -135,7 +135,7 @@ class VarianceComponents(Displayed):
         Returns
         -------
         tuple of Purchase
-            Additions, best first.
+            Additions, from most to least beneficial.
 
         Raises
         ------
@@ -144,8 +144,8 @@ class VarianceComponents(Displayed):
 
         Examples
         --------
-        Two attempts at three items: another item reduces the error more than another attempt at
-        each item.
+        Two attempts at each of three items; another item reduces the error more than another
+        attempt at each item.
 
         >>> parts = variance_components([1, 1, 0, 0, 1, 0], ["a", "a", "b", "b", "c", "c"])
         >>> [buy.what for buy in parts.next_buys()]
@@ -163,7 +163,7 @@ class VarianceComponents(Displayed):
             cost = request * every / count + prices.get(name, 0.0)
             if cost <= 0.0:
                 raise InvalidInputError(
-                    f"one more {name} costs {cost:g}; the cost must be positive"
+                    f"the cost of one more {name} is {cost:g}; it must be positive"
                 )
             then = self.se({**counts, name: count + 1}, fixed=fixed)
             buys.append(Purchase(name, then, now - then, cost))
@@ -218,8 +218,8 @@ def variance_components(
     Returns
     -------
     VarianceComponents
-        Variance by source; its methods return the standard error of other designs and the most
-        useful additions.
+        Variance by source, with methods for the standard error of other designs and the most useful
+        additions.
 
     Raises
     ------
@@ -233,9 +233,9 @@ def variance_components(
     -----
     Henderson's first method [1]_ equates the sums of squares of each source's means with their
     expectations under crossed random effects. It is unbiased for balanced and unbalanced designs,
-    and equals the analysis of variance for balanced designs. Negative estimates are set to zero, as
-    stated in ``reason``. Two-way interactions are separate components if combinations have several
-    values, and otherwise part of "attempt".
+    and equals the analysis of variance for balanced designs. Negative estimates are set to zero
+    (see ``reason``). Two-way interactions are separate components if combinations have several
+    values; otherwise they are part of "attempt".
 
     References
     ----------
@@ -302,14 +302,14 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
         for other, known in found.items():
             if len(np.unique(_crossed([known, codes]))) == n_levels == int(known.max()) + 1:
                 raise InvalidInputError(
-                    f"factors {other!r} and {name!r} always change together; keep one of them"
+                    f"factors {other!r} and {name!r} are confounded; keep only one of them"
                 )
         found[name] = codes
     return found
 
 
 def _crossed(parts: list[IntArray]) -> IntArray:
-    """Return a code for each observed combination of levels."""
+    """Return a code for every observed combination of levels."""
     codes = parts[0]
     for part in parts[1:]:
         codes = np.unique(codes * (int(part.max()) + 1) + part, return_inverse=True)[1]
@@ -317,7 +317,7 @@ def _crossed(parts: list[IntArray]) -> IntArray:
 
 
 def _add_interactions(sources: dict[str, IntArray], n: int) -> list[str]:
-    """Add interactions with repeated combinations; report the others."""
+    """Add the interactions whose combinations are repeated, and report the others."""
     merged = []
     for (name, part), (other, codes) in combinations(tuple(sources.items()), 2):
         both = _crossed([part, codes])

@@ -44,7 +44,7 @@ from eval_toolkit.metrics.cumulative import score_groups
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 _HEAVIER = 2.0
-"""Ratio of mean class weights above which negatives count as heavy in a PR-AUC."""
+"""Ratio of mean class weights above which negatives are considered heavy in a PR-AUC."""
 
 WeightedFn = Callable[[BoolArray, FloatArray, FloatArray], float]
 
@@ -77,7 +77,8 @@ def weighted_ci(
     groups : array-like of shape (n,), optional
         Primary sampling units; rows in the same unit are not independent.
     strata : array-like of shape (n,), optional
-        Strata of the survey; units are drawn within each, and each needs at least two.
+        Strata of the survey. Units are resampled within strata, each of which must contain at least
+        two.
     n_resamples, confidence, seed, rng
         As in `bootstrap_ci`.
 
@@ -85,8 +86,9 @@ def weighted_ci(
     -------
     BootstrapCI
         ``method`` is "wilson, weights" for proportions at a threshold, "score, propagated, weights"
-        for functions of several of them, "gaffke, weights" for means of losses, and "score, Rao-Wu"
-        or "t, Rao-Wu" for others. With equal weights and no strata, same as `bootstrap_ci`.
+        for functions of several proportions, "gaffke, weights" for means of losses, and "score,
+        Rao-Wu" or "t, Rao-Wu" for other metrics. With equal weights and no strata, the result is
+        that of `bootstrap_ci`.
 
     Raises
     ------
@@ -105,8 +107,8 @@ def weighted_ci(
     A weighted proportion or mean has the variance of the unweighted mean of its linearised values
     ``m + w_i (x_i − m) / w̄``. For a proportion v with variance s², the effective number of rows is
     ``v (1 − v) / s²``, times (z/t)², and at most Kish's ``(Σw)² / Σw²`` of the rows in its
-    denominator [1]_ [2]_; s² includes one more row, of the largest weight, at the bound [3]_. A
-    mean of losses gets the `mean_interval` of the linearised values, where an unseen loss has the
+    denominator [1]_ [2]_; s² includes one more row, of the largest weight, at the bound [3]_. Means
+    of losses use the `mean_interval` of the linearised values, in which an unseen loss has the
     largest weight. The interval for precision, or for PR-AUC with negatives at least twice as heavy
     as positives, includes the values implied by the intervals for recall and false-positive rate.
     Rows of weight 0 have no influence.
@@ -135,7 +137,7 @@ def weighted_ci(
     labels, scores = validation.binary_pair(y_true, y_score)
     weights = validation.sample_weights(sample_weight, len(labels))
     if weights is None:
-        raise InvalidInputError("`sample_weight` is None; without weights use `bootstrap_ci`")
+        raise InvalidInputError("`sample_weight` is None; use `bootstrap_ci` for unweighted rows")
     n_resamples = validation.integer(n_resamples, "n_resamples", low=2)
     level = validation.fraction(confidence, "confidence")
     units = (
@@ -212,7 +214,7 @@ class _Sample:
 
     @property
     def data(self) -> Columns:
-        """The labels and the scores."""
+        """Labels and scores."""
         return Columns.scored(self.labels, self.scores)
 
     def in_canonical_order(self) -> "_Sample":
@@ -235,7 +237,7 @@ class _Sample:
         return _kish(np.bincount(self.units, weights).astype(np.float64))
 
     def linearised(self, values: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return linearised values; their unweighted mean is the weighted mean.
+        """Return linearised values, whose unweighted mean is the weighted mean.
 
         Unit deviations are centred within each stratum and scaled for its n_h − 1 degrees of
         freedom.
@@ -311,8 +313,8 @@ def _effective_trials(hits: FloatArray, sample: _Sample, confidence: float) -> t
     """Return the effective number of rows for the bounds of a weighted proportion.
 
     The variance includes one additional row of the largest weight at the bound (Fay & Feuer 1997),
-    because unseen rows may be heavy. If the variance is zero, the result is about the total weight
-    over the largest weight.
+    because unseen rows may be heavy. If the variance is zero, the result is approximately the total
+    weight over the largest weight.
     """
     n, weights = len(hits), _counted(hits, sample)
     values = sample.linearised(np.nan_to_num(hits), weights)
@@ -374,7 +376,7 @@ def _replicates(
     if len(defined) < (1.0 - MAX_UNDEFINED) * n_resamples:
         raise UndefinedMetricError(
             f"{name} is undefined on {n_resamples - len(defined)} of {n_resamples} replicates; "
-            "an interval needs at least 95 % of them"
+            "for an interval, it must be defined on at least 95 %"
         )
     return defined
 
@@ -400,7 +402,7 @@ def _drawn(
 def _with_rates(found: Bounds, sample: _Sample, confidence: float) -> Bounds:
     """Return the interval for average precision, widened if negatives have large weights.
 
-    An unseen top-ranked negative may then outweigh many positives.
+    In that case, an unseen top-ranked negative may outweigh many positives.
     """
     labels, weights = sample.labels, sample.weights
     if weights[~labels].mean() < _HEAVIER * weights[labels].mean():
@@ -433,15 +435,13 @@ def _strata_of_units(units: IntArray, strata: ArrayLike | None, n: int) -> IntAr
 
 
 def weighted_metric(metric: Any) -> tuple[str, tuple[float, float], WeightedFn]:
-    """Return name, range and weighted function of a metric."""
+    """Return the name, the range and the weighted function of a metric."""
     statistic = statistic_for(metric)
     if isinstance(statistic, AtThreshold):
         return statistic.name, statistic.bounds, _AtThreshold(statistic)
     function = getattr(metric, "function", metric)
     if not callable(function) or not _takes_weights(function):
-        raise InvalidTypeError(
-            f"{statistic.name} does not accept `sample_weight`, so it has no weighted form"
-        )
+        raise InvalidTypeError(f"{statistic.name} does not accept `sample_weight`")
     return (
         statistic.name,
         statistic.bounds,

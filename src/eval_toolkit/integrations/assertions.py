@@ -1,7 +1,7 @@
-"""Assertions about runs for tests, based on interval bounds.
+"""Test assertions about runs, based on interval bounds.
 
-Imports are deferred until an assertion is called, because the pytest plugin loads this module at
-every start.
+Imports are deferred until an assertion is called, because the pytest plugin loads this module every
+time pytest starts.
 """
 
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +27,7 @@ def assert_metric(
     scorer: str | None = None,
     on: Literal["interval", "value"] = "interval",
 ) -> None:
-    """Fail unless a bound of the metric's interval is above or below a limit.
+    """Fail unless the bounds of a metric's interval satisfy the given limits.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def assert_metric(
         Name of the cell, such as "pr_auc", or its address, ``metric @ part / system``, such as
         "exact_match @ subject=Africa / model-b".
     at_least, at_most : float, optional
-        Limits on the interval: its lower end must be at least ``at_least``, its upper end at most
-        ``at_most``. At least one is required.
+        Limits on the interval: its lower bound must be at least ``at_least``, its upper bound at
+        most ``at_most``. At least one limit is required.
     slice, scorer : str, optional
         Slice and scorer, if the metric is ambiguous. Not needed for a scorecard.
     on : {"interval", "value"}, default "interval"
@@ -48,11 +48,11 @@ def assert_metric(
     ------
     AssertionError
         If a limit is violated, or the cell was skipped or failed; the message contains the reason
-        and the table.
+        and a table of the related cells.
     InvalidInputError
         If no limit is given, or several cells match.
     MissingColumnError
-        (a KeyError) If no cell has that name; the message suggests the nearest one.
+        If no cell has that name (also a KeyError); the message suggests the closest name.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def assert_metric(
 
     validation.choice(on, "on", ("interval", "value"))
     if at_least is None and at_most is None:
-        raise InvalidInputError("pass `at_least` or `at_most`: the assertion needs a limit")
+        raise InvalidInputError("pass `at_least` or `at_most`; the assertion requires a limit")
     for name, bound in (("at_least", at_least), ("at_most", at_most)):
         if bound is not None:
             validation.number(bound, name)
@@ -100,7 +100,7 @@ def _faults(
     elif cell.ci is None:
         why = f" ({cell.reason})" if cell.reason else ""
         return [
-            f"the value {number(value)} has no interval{why}; pass on='value' to compare the value"
+            f"the value {number(value)} has no interval{why}; pass on='value' to check the value"
         ]
     else:
         ends = (cell.ci.ci_low, cell.ci.ci_high)
@@ -132,7 +132,7 @@ def _named(results: "Results", found: "ResultCell") -> str:
 
 
 def _table(results: "Results", found: "ResultCell") -> list[str]:
-    """Return the cells of the same system and part, starting with the given one."""
+    """Return the cells with the same system and part as a cell, starting with that cell."""
     from eval_toolkit._internal.display.to_text import text_table
     from eval_toolkit.runs.cells import cell_table
 
@@ -161,7 +161,7 @@ def assert_not_worse(
 ) -> None:
     """Fail unless a run is non-inferior to a baseline by a margin, compared unit by unit.
 
-    Equivalent to a claim of ``non_inferior_by``: the whole interval of the paired difference must
+    Equivalent to a claim with ``non_inferior_by``: the whole interval of the paired difference must
     lie on the favourable side of the margin.
 
     Parameters
@@ -171,13 +171,13 @@ def assert_not_worse(
     metric : str
         Name or address of the cell, as in `assert_metric`.
     max_drop : float
-        Acceptable loss in units of the metric; 0 requires a gain.
+        Largest acceptable loss, in units of the metric; 0 requires a gain.
     slice, scorer : str, optional
         Slice and scorer of the run, if the metric is ambiguous.
     baseline_scorer : str, optional
         Name of the scorer in the baseline, if it differs.
     higher_is_better : bool, optional
-        Direction of metrics for which it is unknown.
+        Direction of the metric; required if it is unknown.
     allow_missing : bool, default False
         Whether to compare even if some units of the baseline have no value in the run.
 
@@ -233,12 +233,12 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     run : LeakageReport, Run, path, RunResult or mapping
         Report returned by `run_leakage_checks`, or a run evaluated with checks.
     strict : bool, default False
-        Whether to fail for warnings, too.
+        Whether warnings also fail the assertion.
 
     Raises
     ------
     AssertionError
-        If there are findings, listed in the message, or no report.
+        If there are findings, which the message lists, or there is no leakage report.
     InvalidInputError
         If the report is invalid.
 

@@ -22,8 +22,8 @@ def annotations(report: ClaimReport) -> str:
     Returns
     -------
     str
-        ``::error title=…::…`` and ``::warning …`` lines; text is escaped so that it cannot end a
-        line or a command.
+        ``::error title=…::…`` and ``::warning …`` lines; text is escaped, so it cannot end a line
+        or a command.
 
     Examples
     --------
@@ -54,17 +54,17 @@ def append_summary(path: str | Path, text: str, *, limit: int = SUMMARY_LIMIT) -
     Parameters
     ----------
     path : path
-        Path in ``$GITHUB_STEP_SUMMARY``.
+        Value of ``$GITHUB_STEP_SUMMARY``.
     text : str
-        Markdown in which names are already escaped.
+        Markdown to append; names in it must already be escaped.
     limit : int, default 1 MiB
         Maximum size of the file in bytes.
 
     Returns
     -------
     str
-        "" if all text was written, otherwise a description of what was omitted or failed. No error
-        is raised, because a summary does not affect the outcome.
+        "" if the whole text was written, otherwise a description of the problem. No error is
+        raised, because the summary must not affect the outcome of the gate.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def append_summary(path: str | Path, text: str, *, limit: int = SUMMARY_LIMIT) -
 
 
 def _fitting(text: str, room: int) -> tuple[bytes, int]:
-    """Return the lines that fit, with a note if some do not, and the number of omitted lines."""
+    """Return the lines that fit, followed by a note if any were omitted, and their number."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= room:
         return data, 0

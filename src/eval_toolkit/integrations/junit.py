@@ -1,4 +1,4 @@
-"""Claim reports as JUnit XML, with sanitised text."""
+"""Export of claim reports as JUnit XML, with sanitised text."""
 
 import re
 from xml.etree import ElementTree as Xml
@@ -16,7 +16,7 @@ def junit(run_id: str, report: ClaimReport) -> bytes:
     Parameters
     ----------
     run_id : str
-        Class name of the test cases.
+        Id of the run, used as the class name of the test cases.
     report : ClaimReport
         Outcome of each claim.
 

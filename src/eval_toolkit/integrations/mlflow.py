@@ -20,7 +20,7 @@ _EXPERIMENT = "eval-toolkit"
 _KEPT_SIGNS = "_-. :"
 _NAME_LENGTH = 250
 _VALUE_LENGTH = 5000
-"""Maximum length of tags and parameters; MLflow allows 6 000 and 8 000, older servers less."""
+"""Maximum length of a tag or parameter; MLflow allows 6 000 or 8 000, older servers less."""
 _PER_BATCH = 100
 _FILES = ("results.json", "results_full.json", "manifest.json", "report.html")
 _OWN = "eval_toolkit."
@@ -32,7 +32,7 @@ def mlflow_name(*parts: str) -> str:
     Parameters
     ----------
     *parts : str
-        Slice, scorer and metric; empty parts are skipped.
+        Parts of the name, such as slice, scorer and metric; empty parts are skipped.
 
     Returns
     -------
@@ -74,8 +74,8 @@ def log_run(
     run : Run, path, Scorecard, RunResult, Outcome or mapping
         Object to log. Parameters, hashes and files are logged only for stored runs.
     prefix : str, default ""
-        First part of every name, and folder of the artifacts; required to distinguish several runs
-        in one MLflow run.
+        First part of every name, and folder of the artifacts; needed to log several runs to the
+        same MLflow run.
     run_id : str, optional
         MLflow run to log to. By default the active run; without one, or if ``client`` is given, a
         new run is created and finished.
@@ -149,7 +149,7 @@ def log_run(
 
 
 def _refuse_another(client: Any, target: str, told: "_RunData", prefix: str) -> None:
-    """Raise if another run was logged under the same names and would be partly overwritten."""
+    """Raise if a different run was logged under the same names and would be partly overwritten."""
     there = client.get_run(target).data
     own = [name for name in told.tags if name.endswith(f"{_OWN}manifest_sha256")]
     for have, given in (
@@ -203,7 +203,7 @@ def _run_data(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None
 
 
 def _free(name: str, used: set[str]) -> str:
-    """Return a name that is not used by another cell."""
+    """Return the name, with a numeric suffix if another cell already uses it."""
     free, number = name, 1
     while free in used:
         number += 1

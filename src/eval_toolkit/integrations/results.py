@@ -1,4 +1,4 @@
-"""Cells of measured objects: runs, run folders and results in memory."""
+"""Access to the cells of runs, run folders and results in memory."""
 
 from collections.abc import Mapping
 from os import PathLike
@@ -16,17 +16,17 @@ Measured: TypeAlias = Any
 
 
 def measured_results(run: Measured) -> Results:
-    """Return the cells of a measured object.
+    """Return the cells of a run, a run folder or results in memory.
 
     Parameters
     ----------
     run : Run, path, Scorecard, RunResult, Outcome or mapping
-        Object with cells. A scorecard is a single slice with an unnamed system.
+        Run or results. A scorecard is treated as a single slice with an unnamed system.
 
     Returns
     -------
     Results
-        Cells in their original order.
+        Cells in their stored order.
 
     Raises
     ------
@@ -61,19 +61,19 @@ def measured_results(run: Measured) -> Results:
 
 
 def stored_run(run: Measured, name: str = "run") -> Run:
-    """Return the stored run of a measured object.
+    """Return the stored run that an argument refers to.
 
     Parameters
     ----------
     run : Run, path, Outcome
-        Object to look up; a path or an outcome must refer to a run folder.
+        Run, path of a run folder, or outcome of a run that was stored.
     name : str
         Name of the argument, for messages.
 
     Raises
     ------
     InvalidTypeError
-        If the object is not stored.
+        If the argument does not refer to a stored run.
     ArtifactError
         If a path does not contain a finished run, or the run was altered.
     """
@@ -83,6 +83,6 @@ def stored_run(run: Measured, name: str = "run") -> Run:
     if isinstance(found, Run):
         return found
     raise InvalidTypeError(
-        f"`{name}` is a {type(run).__name__} that is not stored; pass a run folder, which has "
-        "the required records"
+        f"`{name}` is a {type(run).__name__} that is not stored; pass a run folder, which "
+        "contains the required records"
     )

@@ -1,7 +1,7 @@
-"""Metrics as scikit-learn scorers, for ``GridSearchCV(…, scoring=…)``.
+"""Use metrics as scikit-learn scorers, e.g. in ``GridSearchCV(…, scoring=…)``.
 
-A scikit-learn scorer is a callable of a fitted estimator, inputs and labels whose result is
-maximised. In this package, by contrast, a scorer turns inputs into probabilities.
+A scikit-learn scorer takes a fitted estimator, inputs and labels, and returns a number to maximise.
+Elsewhere in this package, a scorer converts inputs to probabilities.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ __all__ = ["SklearnScorer", "sklearn_scorer"]
 class SklearnScorer:
     """Metric as a callable ``(estimator, X, y)``; created by `sklearn_scorer`.
 
-    Instances can be pickled, so a search can run in several processes.
+    Instances can be pickled, so a search can use several processes.
     """
 
     metric: MetricSpec
@@ -53,7 +53,7 @@ class SklearnScorer:
         InvalidInputError
             If the labels or the estimator's classes are not supported.
         UndefinedMetricError
-            If the metric is undefined for these labels; a search marks the fold as failed.
+            If the metric is undefined for these labels; scikit-learn then marks the fold as failed.
         """
         labels = np.asarray(y)
         scores = self._scores(estimator, X)
@@ -79,7 +79,7 @@ class SklearnScorer:
         classes = np.asarray(getattr(estimator, "classes_", [0, 1])).tolist()
         if self.positive is None and (len(classes) > 2 or 1 not in classes):
             raise InvalidInputError(
-                f"{name} has the classes {classes}; pass the positive one, against all others: "
+                f"{name} has the classes {classes}; pass the positive one (one-vs-rest): "
                 f"sklearn_scorer({self.metric.name!r}, positive=…)"
             )
         if hasattr(estimator, "predict_proba"):
@@ -125,12 +125,12 @@ def sklearn_scorer(
         Name accepted by `metric_specs.named`, such as "pr_auc", "f1@0.5" or "recall@fpr=0.01", or
         a spec.
     positive : label, optional
-        Positive class, against all others; 1 by default, required with more than two classes.
+        Positive class (one-vs-rest); 1 by default, required with more than two classes.
     bound : {"value", "low"}, default "value"
-        "low" uses the unfavourable end of the metric's bootstrap interval on the fold, which
+        "low" uses the unfavourable bound of the metric's bootstrap interval on the fold, which
         penalises candidates that score well by chance on few rows.
     n_resamples, seed
-        Settings of that interval.
+        Settings of the bootstrap interval for ``bound="low"``.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def sklearn_scorer(
     Raises
     ------
     MissingColumnError
-        (a KeyError) If no metric has that name.
+        If no metric has that name (also a KeyError).
     InvalidTypeError
         If the metric is neither a name nor a spec.
 

@@ -65,7 +65,7 @@ def count(n: int, what: str) -> str:
     return f"1 {what}" if n == 1 else f"{n or 'no'} {many}"
 
 
-def gravest(severities: Iterable[Severity]) -> Severity:
+def most_severe(severities: Iterable[Severity]) -> Severity:
     """Return the most severe of several severities."""
     return min(severities, key=SEVERITIES.index)
 
@@ -143,16 +143,16 @@ class Copies:
     """Rows to drop and the rows they duplicate, by split."""
 
     within: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """By split: (row to drop, kept row of the same split)."""
+    """Pairs (row to drop, kept row of the same split), by split."""
     across: dict[str, list[tuple[int, str, int]]] = field(default_factory=dict)
-    """By split: (row to drop, split of the kept row, kept row)."""
+    """Triples (row to drop, split of the kept row, kept row), by split."""
 
     def add_within(self, split: str, row: int, kept: int) -> None:
-        """Add a row that copies a row of the same split."""
+        """Add a row that duplicates a row of the same split."""
         self.within.setdefault(split, []).append((row, kept))
 
     def add_across(self, split: str, row: int, kept_split: str, kept: int) -> None:
-        """Add a row that copies a row of an earlier split."""
+        """Add a row that duplicates a row of an earlier split."""
         self.across.setdefault(split, []).append((row, kept_split, kept))
 
     def drop_indices(self) -> dict[str, list[int]]:
@@ -208,7 +208,7 @@ class Copies:
             sources = Counter(kept_split for _, kept_split, _ in triples)
             where += [f"{n_rows} in {split} from {source}" for source, n_rows in sources.items()]
         message = f"{count(n, what)} ({', '.join(where)})"
-        return check.finding(gravest(present), drop, known, message, n)
+        return check.finding(most_severe(present), drop, known, message, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ def _first(codes: IntArray) -> IntArray:
 def bucket_copies(keys: Mapping[str, Sequence[Hashable]], scope: Scope) -> Copies:
     """Return the rows that share a key with an earlier row.
 
-    Splits are in order of precedence. Of rows with equal keys, the first row of each split is kept
+    Splits are in order of precedence. Among rows with equal keys, the first row of each split is kept
     within the split, and the rows of the first split are kept across splits.
     """
     rows = equal_rows(keys)

@@ -86,7 +86,7 @@ class LabelConflictCheck(BuiltInCheck):
 
 
 def _has(codes: IntArray, chosen: BoolArray) -> BoolArray:
-    """Return whether a selected row has each code."""
+    """Return, for each code, whether a selected row has it."""
     has = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
     has[codes[chosen]] = True
     return has

@@ -153,7 +153,7 @@ class NgramContaminationCheck(BuiltInCheck):
             "listed_at_most": EVIDENCE_CAP,
         }
         what = f"{self.n}-gram"
-        aside = f"; {count(short, 'row')} shorter than one {what} not checked" if short else ""
+        aside = f"; skipped {count(short, 'row')} shorter than one {what}" if short else ""
         share = f"{self.threshold:.0%} of the {what}s in the reference"
         if not flagged:
             message = f"no row has {share}{aside}"

@@ -142,7 +142,7 @@ def _frozen(value: Any, form: _Form) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedFormLeakageCheck(_CopyCheck):
-    r"""LK003: texts that are equal apart from invisible characters, symbols and styling.
+    r"""LK003: texts that are equal except for invisible characters, symbols and styling.
 
     Parameters
     ----------

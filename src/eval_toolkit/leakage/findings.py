@@ -203,7 +203,7 @@ def run_leakage_checks(checks: Iterable[LeakageCheck], splits: Mapping[str, Any]
     Raises
     ------
     MissingColumnError
-        (a KeyError) If a check refers to a missing split or column.
+        If a check refers to a missing split or column (also a KeyError).
     InvalidTypeError
         If an object is not a check, or a check does not return a finding.
 

@@ -109,7 +109,7 @@ class GroupLeakageCheck(BuiltInCheck):
             "n_without_group": without,
             "listed_at_most": EVIDENCE_CAP,
         }
-        aside = f"; {count(without, 'row')} without {self.group_col} not checked" if without else ""
+        aside = f"; skipped {count(without, 'row')} without {self.group_col}" if without else ""
         if not straddling:
             message = f"no {self.group_col} in more than one split{aside}"
             return nothing_found(self, self.severity, evidence, message)
@@ -144,8 +144,8 @@ class TemporalLeakageCheck(BuiltInCheck):
 
     Notes
     -----
-    It is a violation if max(earlier) > min(later), where "earlier" combines all preceding splits;
-    rows of the later split up to max(earlier) are then dropped. If max(earlier) = min(later), the
+    Splits overlap if max(earlier) > min(later), where "earlier" combines all preceding splits; rows
+    of the later split up to max(earlier) are then dropped. If max(earlier) = min(later), the
     order is unknown: such rows are not violations, but are reported in the message and in
     ``evidence["ties"]``. The splitters of `eval_toolkit.splits` do not produce ties.
 
@@ -214,7 +214,7 @@ class TemporalLeakageCheck(BuiltInCheck):
             f"{self.time_col} of an earlier split"
             for tie in ties
         )
-        aside += f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
+        aside += f"; skipped {count(without, 'row')} without {self.time_col}" if without else ""
         if not violations:
             message = f"no {self.time_col} before the end of an earlier split{aside}"
             return nothing_found(self, self.severity, evidence, message)

@@ -16,8 +16,8 @@ from eval_toolkit.leakage._parts import (
     Scope,
     checked_severity,
     chosen_splits,
-    gravest,
     in_order,
+    most_severe,
     names_tuple,
     texts_of,
 )
@@ -80,7 +80,7 @@ class _SimilarityCheck(BuiltInCheck):
         if self.label_aware and pairs:
             by_polarity = self._by_polarity()
             present = {by_polarity[pair.polarity] for pair in pairs}
-            severities = (gravest(present), gravest(present))
+            severities = (most_severe(present), most_severe(present))
         evidence = self._evidence(pairs)
         return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
 
@@ -240,7 +240,7 @@ class NearDuplicateCheck(_SimilarityCheck):
     label_aware : bool, default False
         Whether labels determine the severity, within and across splits.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
-        Severities with ``label_aware``, for equal and for different labels of similar rows.
+        Severities of similar rows with equal and with different labels; used if ``label_aware``.
     scope : {"both", "within", "across"}, default "both"
         Whether to check within splits, across splits, or both.
     train_split : str, default "train"
@@ -323,7 +323,7 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
     label_aware : bool, default False
         Whether labels determine the severity.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
-        Severities with ``label_aware``, for equal and for different labels of similar rows.
+        Severities of similar rows with equal and with different labels; used if ``label_aware``.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
     Raises
     ------
     MissingColumnError
-        (a KeyError) If the report refers to a missing split.
+        If the report refers to a missing split (also a KeyError).
     InvalidInputError
         If the report refers to a nonexistent row.
 
@@ -124,8 +124,8 @@ def apply_leakage_policy(
     Raises
     ------
     LeakageError
-        (a RuntimeError) For "raise" with errors, and for "drop" with errors that are not about
-        rows; the message lists the findings.
+        For "raise" with errors, and for "drop" with errors that are not about rows (also a
+        RuntimeError). The message lists the findings.
     InvalidInputError
         If the policy is unknown, or the report is for other data.
 

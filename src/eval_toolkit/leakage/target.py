@@ -50,7 +50,7 @@ class TargetLeakageCheck(BuiltInCheck):
     (and missingness) are assessed by predicting a row's label from the other rows in its category,
     so that unique ids predict nothing; the measure is the smaller recall of the two classes, with a
     Clopper-Pearson interval. Small samples are not flagged: perfect prediction of 30 rows per class
-    has a lower bound of 0.88. Columns whose estimate, but not lower bound, exceeds the value are
+    has a lower bound of 0.88. Columns whose estimate, but not lower bound, exceeds ``bound`` are
     listed under ``evidence["suspects"]``. The remedy is to remove the column, so no rows are
     reported (``drop_indices`` is None).
 

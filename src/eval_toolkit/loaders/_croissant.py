@@ -77,7 +77,7 @@ def description(
     record_sets: Sequence[Mapping[str, Any]] = (),
     **extras: Any,
 ) -> dict[str, object]:
-    """Return a loader's description: common keys, Croissant keys, and extras."""
+    """Return the Croissant description of a loader, with additional keys."""
     return {
         "@context": _context(extras),
         "@type": "sc:Dataset",
@@ -94,14 +94,14 @@ def description(
 
 
 def _id(name: str) -> str:
-    """Return a name as an identifier without whitespace."""
+    """Return a name as a Croissant identifier, with other characters replaced by ``_``."""
     return re.sub(r"[^\w./~-]+", "_", name)
 
 
 def file_object(
     name: str, url: str, sha256: str, n_bytes: int | None, media_type: str
 ) -> dict[str, Any]:
-    """Return the entry of a file; its size may be unknown."""
+    """Return the Croissant FileObject of a file; its size may be unknown."""
     return {
         "@type": "cr:FileObject",
         "@id": _id(name),
@@ -114,12 +114,12 @@ def file_object(
 
 
 def local_file(path: Path, name: str, media_type: str) -> dict[str, Any]:
-    """Return the entry of a local file with its hash."""
+    """Return the Croissant FileObject of a local file, with its hash."""
     return file_object(name, path.as_posix(), sha256_file(path), path.stat().st_size, media_type)
 
 
 def record_set(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entry of a table."""
+    """Return the Croissant RecordSet of a table."""
     return {
         "@type": "cr:RecordSet",
         "@id": _id(name),
@@ -129,7 +129,7 @@ def record_set(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def field_of(name: str, data_type: str, file: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of a column of a file."""
+    """Return the Croissant Field of a column of a file."""
     is_json = file["encodingFormat"] == _FORMATS[tables.JSON]
     extract = {"jsonPath": f"$[*].{name}"} if is_json else {"column": name}
     return {

@@ -1,4 +1,4 @@
-"""Roles of columns, by name: which column contains the labels, and which the scores."""
+"""Detection of the label, score and id columns by name."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ IDS = ("unit_id", "row_id", "id")
 HASHES = "content_hash"
 
 Scale: TypeAlias = Literal["probability", "percent", "logit"]
-"""Scale of scores: as they are, percent from 0 to 100, or log-odds."""
+"""Scale of scores: probabilities, percentages from 0 to 100, or log-odds."""
 
 _ALSO_LABELS = (
     *("class", "true_label", "true_class", "truth", "ground_truth", "gold", "gold_label", "actual"),
@@ -31,10 +31,10 @@ _ALSO_SCORES = (
     *("log_odds",),
 )
 _LIKE_ID = re.compile(r"(?i:(.*[\W_])?(id|uid|uuid|guid))|.*[a-z](Id|ID)")
-"""Names of columns of ids that are not in `IDS`: message_id, "mail id", itemId, uuid."""
+"""Matches names of id columns that are not in `IDS`: message_id, "mail id", itemId, uuid."""
 _MARKED = re.compile(r"(p|prob|proba|probability|score)_.+|.+_(prob|proba|probability|score|logit)")
 _DECISIONS = ("prediction", "predictions", "predicted", "pred", "preds", "y_pred")
-"""Names of scores in some files and of decisions in others; used if no other name fits."""
+"""Names that denote scores in some files and decisions in others; used if no other name fits."""
 _PEEKED = 1000
 """Number of rows read to suggest columns in messages."""
 
@@ -65,14 +65,14 @@ class Wanted:
     keyed: bool = True
     """Whether to look for an id column if none is specified."""
     ids: tuple[str, ...] | None = None
-    """Columns that may hold the ids; by default those named like ids."""
+    """Candidate id columns; by default those with names such as ``message_id``."""
     file_format: FileFormat = tables.AS_NAMED
     where: tuple[str, ...] = ()
     """Conditions that rows must satisfy, such as ``lang = 'de'``."""
     drop_missing: bool = False
     """Whether rows without label, score, weight, group or id are omitted."""
     scale: Scale | None = None
-    """Scale of the scores, which are converted to probabilities; by default they are not."""
+    """Scale from which scores are converted to probabilities; by default, they are unchanged."""
 
     def __post_init__(self) -> None:
         if self.scale not in (None, *get_args(Scale)):
@@ -81,9 +81,9 @@ class Wanted:
             )
 
     def keys(self, names: Iterable[Sequence[str]]) -> list[str]:
-        """Return the columns of all files that may contain the ids: the specified one, or by name.
+        """Return the candidate id columns, which exist in all files.
 
-        The first whose values are unique is the id column (`unique_key`).
+        `unique_key` selects the first candidate whose values are unique.
         """
         if self.id is not None or not self.keyed:
             return [] if self.id is None else [self.id]
@@ -102,18 +102,18 @@ class Roles:
     by: list[str]
     group: str | None
     keys: list[str]
-    """Columns that may hold the ids."""
+    """Candidate id columns; see `unique_key`."""
     hashes: str | None
     text: str | None
     weight: str | None
 
     @classmethod
     def of(cls, name: str, names: Sequence[Sequence[str]], wanted: Wanted, peek: Peek) -> "Roles":
-        """Find the columns, by given or by usual names; raise if one is missing."""
+        """Find the columns by their specified or usual names; raise if one is missing."""
         have = names[0]
         label = label_column(name, have, wanted.label, peek)
-        asked = wanted.scores or (None,)
-        scores = [score_column(name, have, one, [label], peek) for one in asked]
+        requested = wanted.scores or (None,)
+        scores = [score_column(name, have, one, [label], peek) for one in requested]
         by = [named_column(name, have, one, (), "`by`") for one in dict.fromkeys(wanted.by)]
         sure, guessed = (*IDS, wanted.id), (label, *scores)
         keys = [one for one in wanted.keys(names) if one in sure or one not in guessed]
@@ -151,7 +151,7 @@ class Roles:
 def id_names(have: Iterable[str], taken: Collection[str | None] = ()) -> list[str]:
     """Return the columns whose names suggest row ids, those in `IDS` first.
 
-    ``taken`` columns have another role.
+    Columns in ``taken`` have another role and are skipped.
 
     Examples
     --------
@@ -192,15 +192,15 @@ class NoUsualColumnError(MissingColumnError):
 
 
 def named_column(
-    file: str | Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
+    file: str | Path, have: Sequence[str], requested: str | None, usual: Sequence[str], option: str
 ) -> str:
     """Return the requested column, or the first existing column with a usual name."""
-    if asked is not None:
-        if asked not in have:
+    if requested is not None:
+        if requested not in have:
             raise MissingColumnError(
-                f"{file}: there is no column {asked!r} ({option}); {_listed(have)}"
+                f"{file}: there is no column {requested!r} ({option}); {_listed(have)}"
             )
-        return asked
+        return requested
     for name in usual:
         if name in have:
             return name
@@ -210,7 +210,7 @@ def named_column(
     )
 
 
-def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek: Peek) -> str:
+def label_column(file: str | Path, have: Sequence[str], requested: str | None, peek: Peek) -> str:
     """Return the column of labels: the requested one, or the only one with a matching name.
 
     It is an error if no column or several columns match.
@@ -220,18 +220,18 @@ def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek:
     >>> label_column("p.csv", ["id", "Class", "score"], None, lambda n: {})
     'Class'
     """
-    if asked is not None:
-        return named_column(file, have, asked, (), "`label`")
+    if requested is not None:
+        return named_column(file, have, requested, (), "`label`")
     found = _only(file, have, (LABELS, _ALSO_LABELS), "labels", "label")
     return found or _refuse(file, have, LABELS, "label", _two_valued(peek))
 
 
 def score_column(
-    file: str | Path, have: Sequence[str], asked: str | None, taken: Collection[str], peek: Peek
+    file: str | Path, have: Sequence[str], requested: str | None, taken: Collection[str], peek: Peek
 ) -> str:
     """Return a column of scores: the requested one, or the only one with a matching name.
 
-    ``taken`` columns have another role. ``peek`` returns the first rows, from which the message
+    Columns in ``taken`` have another role. ``peek`` returns the first rows, from which the message
     suggests columns. It is an error if no column or several columns match.
 
     Examples
@@ -239,8 +239,8 @@ def score_column(
     >>> score_column("p.csv", ["id", "y", "p", "p2"], None, ["y"], lambda n: {})
     'p'
     """
-    if asked is not None:
-        return named_column(file, have, asked, (), "`scores`")
+    if requested is not None:
+        return named_column(file, have, requested, (), "`scores`")
     free = [name for name in have if name not in taken]
     tiers = (SCORES, _ALSO_SCORES, _MARKED, _DECISIONS)
     found = _only(file, free, tiers, "scores", "scores")
@@ -254,7 +254,7 @@ def _only(
     what: str,
     option: str,
 ) -> str | None:
-    """Return the only column that matches the first tier with a match; None if there is no match."""
+    """Return the match in the first tier of names that has one, or None; raise if it has several."""
     plain = {name: re.sub(r"[\W_]+", "_", name).strip("_").lower() for name in have}
     for tier in tiers:
         fits = tier.fullmatch if isinstance(tier, re.Pattern) else tier.__contains__
@@ -272,7 +272,7 @@ def _only(
 def _refuse(
     file: str | Path, have: Sequence[str], usual: Sequence[str], option: str, may_be: list[str]
 ) -> str:
-    """Raise because no name fits; the message suggests what to pass, based on the content."""
+    """Raise an error that suggests a column based on its content, since no column name fits."""
     either = " or ".join(f"{option}={name!r}" for name in may_be[:3])
     remedy = f"pass {either}" if may_be else f"specify the column with `{option}`"
     if all(number_in(name) is not None for name in have):

@@ -88,7 +88,9 @@ def _download(url: str, target: Path, max_bytes: int, timeout_s: float) -> str:
                 digest.update(piece)
                 stream.write(piece)
     except urllib.error.HTTPError as error:
-        raise ArtifactError(f"{url}: the server answered {error.code} {error.reason}") from error
+        raise ArtifactError(
+            f"{url}: the server returned status {error.code} {error.reason}"
+        ) from error
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ArtifactError(f"{url}: cannot be fetched: {reason}") from error

@@ -32,8 +32,8 @@ class FileLoader:
     ----------
     source : path, list of paths, or mapping of split name to either
         Files or globs: .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq, .xlsx (with openpyxl),
-        text formats also with .gz; ``-`` for standard input. Without a mapping and ``split_col``
-        there is one slice, "all".
+        text formats also with .gz; ``-`` for standard input. Without a mapping or
+        ``split_col``, there is one slice, "all".
     split_col : str, optional
         Column with each row's split; one slice per value, in order of first occurrence.
     feature_col, label_col, strata_col, group_col, id_col, time_col : str
@@ -76,10 +76,10 @@ class FileLoader:
     ArtifactError
         When loading, if a file is missing (also a FileNotFoundError), empty or malformed.
     MissingColumnError
-        (a KeyError) When loading, if a column is missing.
+        When loading, if a column is missing (also a KeyError).
     InvalidInputError
         If arguments contradict each other; when loading, if a label, a text or a split is
-        unusable. The message names file, row and value.
+        missing or invalid. The message names file, row and value.
 
     Examples
     --------
@@ -230,7 +230,7 @@ class FileLoader:
         )
 
     def _cleaned(self, rows: Rows) -> dict[str, NDArray[Any]]:
-        """Return the columns with labels as 0 and 1, without rows that lack a text."""
+        """Return the columns with labels as 0 and 1, and missing texts replaced or rejected."""
         columns = dict(rows.columns)
         labels = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
         columns[self.label_col] = labels.astype(np.int64)
@@ -288,7 +288,7 @@ class ParquetGlobLoader:
     Raises
     ------
     ArtifactError
-        (also a FileNotFoundError) When loading, if a glob matches nothing.
+        When loading, if a glob matches nothing (also a FileNotFoundError).
 
     Examples
     --------

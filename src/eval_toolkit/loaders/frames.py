@@ -35,7 +35,7 @@ class DataFrameLoader:
     Raises
     ------
     MissingColumnError
-        (a KeyError) If a column is missing.
+        If a column is missing (also a KeyError).
     InvalidInputError
         When loading, if a split or a label is missing, or a label is neither 0 nor 1.
 

@@ -66,11 +66,11 @@ class HFDatasetsLoader:
     Raises
     ------
     MissingExtraError
-        (an ImportError) When loading, if ``datasets`` is not installed.
+        When loading, if ``datasets`` is not installed (also an ImportError).
     ArtifactError
         When loading, if the dataset cannot be loaded.
     MissingColumnError
-        (a KeyError) When loading, if a split or a column is missing.
+        When loading, if a split or a column is missing (also a KeyError).
     InvalidInputError
         When loading, if a text to join is missing or a label is neither 0 nor 1.
 

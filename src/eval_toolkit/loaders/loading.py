@@ -28,7 +28,7 @@ def available_loaders() -> dict[str, str]:
 
 
 def load_loader(spec: str) -> DatasetLoader:
-    """Return the loader denoted by a name, without loading data.
+    """Return the loader with a given name, without loading data.
 
     Parameters
     ----------

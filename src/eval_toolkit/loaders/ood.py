@@ -95,7 +95,7 @@ def ood_dataset_from_manifest(
         Folder of downloads, named by hash; by default ``~/.cache/eval-toolkit/ood``. Cached files
         are verified before use, and downloaded again if their hash differs.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
-        Kind of frame; by default the first that is installed.
+        Library of the returned frame; by default the first that is installed.
     max_bytes : int, default 2**30
         Maximum size of a download in bytes.
     timeout_s : float, default 60
@@ -112,11 +112,11 @@ def ood_dataset_from_manifest(
     ArtifactError
         If a file is unavailable or its hash does not match the manifest.
     InvalidInputError
-        If the manifest, a text or a label is unusable.
+        If the manifest is invalid, or a text or label is missing or invalid.
     MissingColumnError
-        (a KeyError) If a slice or a column is missing.
+        If a slice or a column is missing (also a KeyError).
     MissingExtraError
-        (an ImportError) If the manifest is YAML and pyyaml is not installed.
+        If the manifest is YAML and pyyaml is not installed (also an ImportError).
 
     Examples
     --------
@@ -192,7 +192,9 @@ def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
     payload = read_document(path, error=ArtifactError)
     listed = payload.get("slices") if isinstance(payload, Mapping) else None
     if not isinstance(listed, Mapping) or not listed:
-        raise InvalidInputError(f"{path}: a manifest needs a mapping `slices` of id to slice")
+        raise InvalidInputError(
+            f"{path}: the manifest must have a mapping `slices` from ids to slices"
+        )
     if isinstance(slices, str):
         raise InvalidInputError(f"`slices` is {slices!r}; it must be a list of slice ids")
     wanted = list(listed) if slices is None else list(slices)
@@ -214,7 +216,7 @@ def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
     unknown = sorted(str(key) for key in fields if key not in _KEYS)
     if unknown:
         raise InvalidInputError(
-            f"{where}: unknown key {unknown[0]!r:.80}; known are {', '.join(sorted(_KEYS))}"
+            f"{where}: unknown key {unknown[0]!r:.80}; the keys are {', '.join(sorted(_KEYS))}"
         )
     for key in ("url", "text_field", "label_field", "format"):
         if not isinstance(fields.get(key, "" if key == "url" else "x"), str):
@@ -321,7 +323,7 @@ class OodManifestLoader:
         }
 
     def describe(self) -> dict[str, object]:
-        """Return the Croissant description without downloads; sizes are those of local files."""
+        """Return the Croissant description; only local files have sizes, as nothing is downloaded."""
         path = Path(self.yaml_path)
         cache = default_cache_dir() if self.cache_dir is None else Path(self.cache_dir)
         files, records = [], []

@@ -148,8 +148,8 @@ class Predictions:
     def records(self, scorer: str, rows: IntArray | None = None, *, coded: bool = False) -> Records:
         """Return the records of one scorer for some rows.
 
-        With ``coded``, groups are integers in the same sort order as their names, and parts are
-        omitted: statistics need no more, and no texts have to be built.
+        With ``coded``, groups are integers that sort like their names, and parts are omitted; this
+        is faster and sufficient for statistics.
         """
         found = self if rows is None else self.take(rows)
         n, ids = len(found), found.unit_ids()
@@ -361,7 +361,7 @@ def _opened(
         return tables.shown(files[0]), names, read, peek
     frame = _columns_of(source) if isinstance(source, (list, tuple)) else source
     if not frames.n_rows(frame):
-        raise InvalidInputError("the data have no rows")
+        raise InvalidInputError("the data has no rows")
     names = [frames.names(frame)]
     column = partial(frames.column, frame)
     return (

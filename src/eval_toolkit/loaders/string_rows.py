@@ -1,6 +1,7 @@
 """Rows read as strings: filtered, with missing values dropped, and percentages parsed.
 
-Reading columns with their types is several times as fast, so this module is used only for files that need it.
+Reading columns with their types is several times as fast, so this module is used only for files
+that need it.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from eval_toolkit.errors import InvalidInputError, MissingColumnError
 _GAPS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"})
 """Spellings of a missing number, in lower case."""
 _LABEL_GAPS = frozenset({"", "na", "n/a", "#n/a", "nan", "null"})
-"""Spellings of a missing label; "none" may be the name of a class."""
+"""Spellings of a missing label, in lower case; "none" is not included, as it may be a class."""
 _SHOWN = 8
 
 
@@ -47,8 +48,8 @@ def read_as_written(
 ) -> AsWritten:
     """Read columns as strings, select rows, and convert numbers.
 
-    ``read`` reads columns as `read_rows` does. No value may be missing in the label, the numbers
-    and the ``needed`` columns, unless ``drop_missing`` drops such rows. ``where`` are conditions as
+    ``read`` has the signature of `read_rows`. Missing values in the label, the numbers and the
+    ``needed`` columns are an error, unless ``drop_missing`` drops such rows. ``where`` are conditions as
     in `tables.conditions_of`; at least one row must satisfy them. The decimal mark is detected by default.
     """
     conditions = _conditions(where, have)
@@ -70,8 +71,8 @@ def read_as_written(
         if missing.all() or not drop_missing:
             raise InvalidInputError(_refusal(rows, missing, gaps))
         n = int(missing.sum())
-        told = "1 row" if n == 1 else f"{n} rows"
-        notes.append(f"dropped {told} with missing values: {_counts(gaps)}")
+        count = "1 row" if n == 1 else f"{n} rows"
+        notes.append(f"dropped {count} with missing values: {_counts(gaps)}")
         rows = rows.take(np.flatnonzero(~missing))
     columns, percent = dict(rows.columns), []
     for name in numbers:
@@ -119,12 +120,12 @@ def _refusal(rows: Rows, missing: BoolArray, gaps: dict[str, BoolArray]) -> str:
 
 
 def _nothing_left(rows: Rows, where: Sequence[str], columns: Sequence[str]) -> str:
-    said = []
+    found_values = []
     for name in dict.fromkeys(columns):
         values = sorted({str(cell) for cell in rows.columns[name].tolist() if cell is not None})
         more = ", …" if len(values) > _SHOWN else ""
-        said.append(f"{name!r} is {', '.join(map(repr, values[:_SHOWN]))}{more}")
-    return f"{rows.name}: no row satisfies `where` {' and '.join(where)}: {'; '.join(said)}"
+        found_values.append(f"{name!r} is {', '.join(map(repr, values[:_SHOWN]))}{more}")
+    return f"{rows.name}: no row satisfies `where` {' and '.join(where)}: {'; '.join(found_values)}"
 
 
 def _numbers(rows: Rows, name: str, decimal: str | None) -> tuple[FloatArray, bool]:

@@ -1,11 +1,11 @@
-"""Metric specs for `scorecard`, by object or by name: ``from eval_toolkit import metric_specs as ms``.
+"""Metric specs for `scorecard`, as objects or by name.
 
 `named` parses a metric name such as ``f1@0.5`` or ``recall@fpr=0.01``; see `metric_specs.names` for
 the grammar.
 
 A spec is any object with ``name`` and ``compute(y_true, y_score)``; built-in specs also have a
 vectorised statistic for fast intervals. Metrics that need a threshold are in
-`eval_toolkit.metric_specs.at_threshold`; their specs include the provenance of the threshold.
+`eval_toolkit.metric_specs.at_threshold`; their specs record the provenance of the threshold.
 
 Metrics of labels and scores are predefined; `on_columns` applies them to other columns of records.
 `mean_of`, `pass_at_k`, `pass_hat_k`, `asr_at_k` and `maj_at_k` use one column, `ratio_of` and

@@ -50,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Quantity:
-    """A function of confusion counts, with its denominator if it is a proportion."""
+    """Function of confusion counts, with its denominator if it is a proportion."""
 
     name: str
     function: CountsFn
@@ -110,7 +110,7 @@ class _NetBenefit:
 
 @dataclass(frozen=True)
 class OpSpec:
-    """A metric at an operating point, as returned by the ``op_*`` functions."""
+    """Metric at an operating point, as returned by the ``op_*`` functions."""
 
     name: str
     metric: str
@@ -120,7 +120,7 @@ class OpSpec:
     _quantity: _Quantity | None = field(default=None, repr=False)
 
     def threshold_for(self, y_true: Any, y_score: Any) -> float:
-        """Return the threshold: fixed, previously fitted, or selected on these rows."""
+        """Return the threshold, which is fixed, previously fitted, or selected on these rows."""
         if isinstance(self.at, FittedOperatingPoint):
             return float(self.at.threshold)
         if isinstance(self.at, ThresholdSelector):
@@ -147,7 +147,7 @@ class OpSpec:
 
     @property
     def statistic(self) -> Statistic:
-        """Statistic, available if it does not depend on the data (fixed threshold or refitting)."""
+        """Statistic; available if it does not depend on the data (fixed threshold or refitting)."""
         if self.ci_policy == "refit":
             return CallableStatistic(self.compute, label=self.name)
         if isinstance(self.at, ThresholdSelector):

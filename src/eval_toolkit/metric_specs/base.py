@@ -26,7 +26,7 @@ def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 class OfRecords:
-    """A metric that needs records instead of labels and scores."""
+    """Metric that requires records instead of labels and scores."""
 
     name: str
     columns: tuple[str, ...]

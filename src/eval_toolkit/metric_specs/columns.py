@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.columns import Columns
 
 Direction: TypeAlias = bool | Literal["by name"] | None
-"""Whether higher is better; None if neither, "by name" to use `known_direction`."""
+"""Whether higher is better; None if neither is better, "by name" to infer it from the name."""
 ATTACKED = "attack_success_any"
 """Column of rollouts that indicates whether an attack succeeded."""
 
 ColumnKind: TypeAlias = Literal["share", "bounded", "number"]
-"""Kind of a column: binary outcomes as 0 and 1, bounded numbers, or arbitrary numbers."""
+"""Kind of a column: binary outcomes (0 and 1), bounded numbers, or arbitrary numbers."""
 
 SHARE_NAMES = frozenset(
     {
@@ -46,13 +46,13 @@ _ANY = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """The mean of a column of records, as returned by `mean_of`."""
+    """Mean of a column of records, as returned by `mean_of`."""
 
     family: ClassVar[str] = "column"
     name: str
     column: str
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither."""
+    """Whether higher is better; None if neither direction is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, if known."""
     k: int | None = None
@@ -60,7 +60,7 @@ class ColumnSpec:
     every: bool = False
     """Whether all k attempts must succeed."""
     answer: str | None = None
-    """Column with the answer from each attempt, used as vote in `maj_at_k`."""
+    """Column with the answers of the attempts, which are the votes in `maj_at_k`."""
     kind: ColumnKind | None = None
     """Kind of the column; if None, `of_column` infers it."""
 
@@ -81,7 +81,7 @@ class ColumnSpec:
             )
 
     def of_column(self, values: FloatArray, *, averaged: bool = False) -> ColumnSpec:
-        """Return the spec with the kind inferred from a whole column, for use in all parts.
+        """Return the spec with the kind inferred from the whole column, for use in all parts.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class ColumnSpec:
     ) -> tuple[FloatArray, BoolArray]:
         """Return one value per unit by voting, and a mask of units with enough attempts.
 
-        Each unit has ``n`` consecutive attempts; None does not vote.
+        Each unit has ``n`` consecutive attempts; attempts with the answer None do not vote.
         """
         k = self.k or 1
         enough = n >= k
@@ -204,7 +204,7 @@ def stated_bounds(spec: ColumnSpec) -> dict[str, Any]:
 def mean_as_stated(
     column: str, details: Mapping[str, Any], higher_is_better: bool | None
 ) -> ColumnSpec:
-    """Restore the mean of a column with the kind and bounds stored in cell details.
+    """Rebuild the spec of a column mean from the kind and bounds stored in cell details.
 
     Missing or invalid details are ignored.
 
@@ -245,7 +245,7 @@ def mean_of(
     bounds: tuple[float, float] = (-math.inf, math.inf),
     kind: ColumnKind | None = None,
 ) -> ColumnSpec:
-    """Return a spec for the mean of a column: accuracy, reward, toxicity or any other measure.
+    """Return a spec for the mean of a column, such as accuracy, reward or toxicity.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -
     k : int
         Number of attempts; units with fewer are counted as skipped.
     higher_is_better : bool, None or "by name", default "by name"
-        As in `mean_of`, but columns with unknown names are treated as successes.
+        As in `mean_of`, except that columns with unknown names are assumed to be successes.
 
     Returns
     -------
@@ -375,7 +375,7 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
     Parameters
     ----------
     k : int
-        Units with fewer attempts are counted as skipped.
+        Number of attempts; units with fewer are counted as skipped.
     column : str, default "attack_success_any"
         Column of 0 and 1, one row per attempt.
 
@@ -408,10 +408,10 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
     column : str
         Column of 0 and 1, one row per attempt: whether its answer is correct.
     k : int
-        Units with fewer attempts are counted as skipped.
+        Number of attempts; units with fewer are counted as skipped.
     answer : str
-        Column with the answer from each attempt, as filled by `graders.with_answers`; an attempt
-        without an answer does not vote.
+        Column with the answer of each attempt, as filled in by `graders.with_answers`; attempts
+        without an answer do not vote.
 
     Returns
     -------

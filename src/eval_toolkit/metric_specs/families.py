@@ -1,4 +1,4 @@
-"""Type checks for metric specs that avoid importing the spec classes."""
+"""Type checks for metric specs, without importing the spec classes."""
 
 from typing import TYPE_CHECKING, Any, TypeGuard
 

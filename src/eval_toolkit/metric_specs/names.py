@@ -1,4 +1,4 @@
-"""Grammar of metric names, for Python, the command line, claims and scikit-learn.
+"""Grammar of metric names, used in Python, on the command line, in claims and with scikit-learn.
 
 ===========================  ==========================================================
 ``roc_auc``                  a metric without parameters
@@ -37,7 +37,7 @@ QUANTITIES = (
     *("f1", "precision", "recall", "specificity", "accuracy", "balanced_accuracy"),
     *("mcc", "kappa", "fpr", "fnr", "net_benefit"),
 )
-"""Metrics of decisions, which need a threshold."""
+"""Metrics of binary decisions, which require a threshold."""
 MAX_BINS = 10_000
 
 _PLAIN = ("pr_auc", "roc_auc", "brier", "log_loss", "smooth_ece")
@@ -46,7 +46,7 @@ _SYNONYMS = {
     **dict.fromkeys(("auc", "auroc"), "roc_auc"),
 }
 _OLD = {"recall_at_fpr": "recall@fpr=0.01", "partial_roc_auc": "roc_auc@fpr=0.1"}
-"""Older spellings without a number, with their former default."""
+"""Older spellings without a number, and their former defaults."""
 _AT_FPR = ("recall", "roc_auc")
 _BINNED = {"ece": "uniform", "ece_equal_mass": "quantile"}
 METRIC_NAMES = (*_PLAIN, *_OLD, *_BINNED, *QUANTITIES)
@@ -84,14 +84,14 @@ def named(name: str, *, at: At = None) -> MetricSpec:
     Returns
     -------
     MetricSpec
-        For `scorecard`, `evaluate`, `summarise` and `bootstrap_ci`.
+        Spec for `scorecard`, `evaluate`, `summarise` and `bootstrap_ci`.
 
     Raises
     ------
     MissingColumnError
-        (a ValueError and a KeyError) If no metric has that name; the message suggests the nearest one.
+        If no metric has that name (also a ValueError and a KeyError); the message suggests the nearest one.
     InvalidInputError
-        If a number is out of range.
+        If an argument is out of range.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def named(name: str, *, at: At = None) -> MetricSpec:
 def chosen_metrics(
     metrics: Sequence[MetricSpec | str] | None, *, at: At = None
 ) -> list[MetricSpec]:
-    """Return metrics given as specs or names, or the default ones.
+    """Return metrics specified as specs or names, or the default metrics.
 
     Parameters
     ----------
@@ -134,14 +134,14 @@ def chosen_metrics(
     Returns
     -------
     list of MetricSpec
-        Specs in the given order; names of metrics already in the list are skipped.
+        Specs in the given order; names that refer to a metric already in the list are dropped.
 
     Raises
     ------
     InvalidTypeError
         If ``metrics`` is a single name or spec.
     MissingColumnError
-        (a ValueError and a KeyError) If no metric has that name.
+        If no metric has that name (also a ValueError and a KeyError).
 
     Examples
     --------

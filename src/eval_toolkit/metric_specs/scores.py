@@ -1,4 +1,4 @@
-"""Metrics of labels and scores, read from the default or other record columns."""
+"""Metrics of labels and scores, which are read from the default or other record columns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ScoreSpec:
 
     name: str
     function: Callable[..., float] = field(repr=False)
-    """``function(y_true, y_score, sample_weight=None)``."""
+    """Function called as ``function(y_true, y_score, sample_weight=None)``."""
     statistic: Statistic = field(repr=False)
     higher_is_better: bool = True
     columns: tuple[str, str] = SCORED
@@ -73,7 +73,7 @@ DEFAULT_METRICS = (pr_auc, roc_auc, brier, log_loss)
 
 
 def make_spec_name(prefix: str, **kwargs: Any) -> str:
-    """Return the prefix followed by alphabetised ``_key_value`` parts.
+    """Return the prefix followed by the parameters as ``_key_value``, in alphabetical order.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def make_spec_name(prefix: str, **kwargs: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """Return the shortest string that uniquely represents a number."""
+    """Return the shortest string that represents a number exactly."""
     return np.format_float_positional(value, trim="-")
 
 
@@ -178,8 +178,8 @@ def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = No
     Examples
     --------
     >>> from eval_toolkit.scorecards import Records, summarise
-    >>> records = Records.from_columns({"right": [1, 0, 1], "sure": [0.9, 0.4, 0.8]})
-    >>> spec = on_columns(brier, label="right", score="sure", name="confidence_brier")
+    >>> records = Records.from_columns({"correct": [1, 0, 1], "confidence": [0.9, 0.4, 0.8]})
+    >>> spec = on_columns(brier, label="correct", score="confidence")
     >>> round(summarise(records, [spec])["confidence_brier"].value, 3)
     0.07
     """

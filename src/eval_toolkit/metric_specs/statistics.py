@@ -20,7 +20,7 @@ from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
 
 @dataclass(frozen=True)
 class StatisticSpec(OfRecords):
-    """A statistic of several columns of records, as returned by `from_columns`.
+    """Statistic of several columns of records, as returned by `from_columns`.
 
     Examples
     --------
@@ -34,10 +34,10 @@ class StatisticSpec(OfRecords):
     columns: tuple[str, ...]
     statistic: Statistic = field(repr=False)
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither."""
+    """Whether higher is better; None if neither direction is better."""
 
     def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
-        """Return columns of records under the names used by the statistic."""
+        """Return the columns of records under the names used by the statistic."""
         names = zip(columns_of(self.statistic), self.columns, strict=True)
         return Columns({name: values[column] for name, column in names})
 
@@ -50,7 +50,7 @@ def from_columns(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> StatisticSpec:
-    """Return a metric of arbitrary columns, numbers or strings: multiclass accuracy, RMSE, nDCG.
+    """Return a metric of arbitrary columns, such as multiclass accuracy, RMSE or nDCG.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def from_columns(
         Direction, for gates and comparisons; by default derived from the metric's name, and None
         for unknown names.
     bounds : tuple of float
-        Smallest and largest possible value of a function, if known; a statistic defines its own.
+        Smallest and largest possible value of a function, if known; statistics define their own.
 
     Returns
     -------
@@ -100,8 +100,8 @@ def from_columns(
     if not is_statistic(metric):
         if not callable(metric):
             raise InvalidTypeError(f"`metric` is {metric!r}; it must be callable or a statistic")
-        made = CallableStatistic(metric, bounds, label=name, columns=named)
-        return StatisticSpec(name, named, made, up)
+        wrapped = CallableStatistic(metric, bounds, label=name, columns=named)
+        return StatisticSpec(name, named, wrapped, up)
     statistic: Statistic = metric  # type: ignore[assignment]
     read = columns_of(statistic)
     if len(read) != len(columns):

@@ -38,7 +38,7 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class SumsSpec(OfRecords):
-    """A function of the sums of several columns of records, as returned by `from_sums`.
+    """Function of the sums of several columns of records, as returned by `from_sums`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class SumsSpec(OfRecords):
     columns: tuple[str, ...]
     function: SumsFn = field(repr=False)
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither."""
+    """Whether higher is better; None if neither direction is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, if known."""
 
@@ -134,8 +134,8 @@ def from_sums(
         Columns of the records to sum. Attempts at a unit are first reduced to one value per column
         (their mean by default); units with missing values are excluded.
     function : callable
-        Function of sums of shape (n_draws, len(columns)) that returns one value per draw, NaN if
-        undefined. Each call evaluates many resamples.
+        Function that takes sums of shape (n_draws, len(columns)) and returns one value per draw,
+        NaN if undefined. It is called for many resamples at once.
     higher_is_better : bool, None or "by name", default "by name"
         Direction, for gates and comparisons; by default derived from the metric's name, and None
         for unknown names.

@@ -2,7 +2,7 @@
 
 Every function takes ``y_true`` (0 or 1) and ``y_score`` (higher means more positive) as
 array-likes. Metrics that are undefined for the data raise `UndefinedMetricError`; invalid data
-raise `InvalidInputError` naming the argument and the row. No function returns NaN.
+raise `InvalidInputError`, which names the argument and the row. No function returns NaN.
 """
 
 from typing import TYPE_CHECKING

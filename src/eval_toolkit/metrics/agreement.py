@@ -20,7 +20,7 @@ KappaWeights: TypeAlias = Literal["linear", "quadratic"] | None
 MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 
 _MAX_VALUES = {"nominal": 2000, "ratio": 2000, "ordinal": 64}
-"""Maximum number of distinct values; memory is quadratic in it (for ordinal data, per unit)."""
+"""Maximum number of distinct values; memory grows with its square (per unit for ordinal data)."""
 
 
 def cohen_kappa(
@@ -38,7 +38,8 @@ def cohen_kappa(
     y_true, y_pred : array-like of shape (n,)
         Class labels of the same rows: integers, booleans or strings, any number of classes.
     weights : {None, "linear", "quadratic"}, default None
-        Weights of disagreements between ordered classes: equal, linear or quadratic in distance.
+        Weighting of disagreements: equal, or linear or quadratic in the distance of ordered
+        classes.
     labels : sequence, optional
         Classes in order; by default sorted. Must contain every label.
     sample_weight : array-like of shape (n,), optional
@@ -54,7 +55,7 @@ def cohen_kappa(
     InvalidInputError
         If the vectors are empty, not 1-D or differ in length, or a value is not in ``labels``.
     UndefinedMetricError
-        If both vectors are constant with the same label; chance agreement is then perfect.
+        If both vectors contain only one and the same label, so chance agreement is perfect.
 
     Notes
     -----
@@ -103,8 +104,8 @@ def krippendorff_alpha(
     Parameters
     ----------
     ratings : sequence of shape (n_raters, n_units)
-        One row of ratings per rater; None or NaN if missing. Numbers, or strings if the level is
-        nominal or ``labels`` are given.
+        One row of ratings per rater; None or NaN if missing. Ratings are numbers, or strings if the
+        level is nominal or ``labels`` are given.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
         Level of measurement of the ratings.
     labels : sequence, optional
@@ -113,7 +114,8 @@ def krippendorff_alpha(
     Returns
     -------
     float
-        At most 1; 0 is chance, below 0 is systematic disagreement.
+        A value of at most 1: 1 is perfect agreement, 0 is chance agreement, and negative values
+        indicate systematic disagreement.
 
     Raises
     ------
@@ -179,7 +181,7 @@ class AlphaParts:
         return counts
 
     def _moments(self, codes: IntArray, values: FloatArray) -> FloatArray:
-        """Return sums and sums of squares by unit, which determine alpha for interval data."""
+        """Return the sums and sums of squares by unit, which determine alpha for interval data."""
         there = codes >= 0
         x = np.where(there, values[codes], 0.0)
         x = np.where(there, x - x.sum() / there.sum(), 0.0)
@@ -249,7 +251,7 @@ def _rating_codes(
         if len(row) != len(rows[0]):
             raise InvalidInputError(
                 f"ratings[{i}] has {len(row)} entries but ratings[0] has {len(rows[0])}; every "
-                "rater needs one entry per unit, None if there is no rating"
+                "rater needs one entry per unit, None for a missing rating"
             )
     flat = np.empty(len(rows) * len(rows[0]), dtype=object)
     flat[:] = [value for row in rows for value in row]
@@ -277,7 +279,7 @@ def _rating_codes(
 def paired_codes(
     first: ArrayLike, second: ArrayLike, names: tuple[str, str], labels: Sequence[Any] | None
 ) -> tuple[IntArray, IntArray, int]:
-    """Encode two label vectors with common classes; return the codes and the number of classes."""
+    """Encode two label vectors with common codes; return the codes and the number of classes."""
     n = np.size(first)
     group_codes(first, n, names[0])
     group_codes(second, n, names[1])
@@ -300,7 +302,7 @@ def label_codes(
         return group_codes(values, len(values), name)
     place = {label: i for i, label in enumerate(labels)}
     if len(place) != len(labels):
-        raise InvalidInputError("`labels` contains a class twice")
+        raise InvalidInputError("`labels` contains duplicates")
     for value in values.tolist():
         if value not in place:
             raise InvalidInputError(f"`{name}` contains {value!r}, which is not in `labels`")

@@ -1,4 +1,4 @@
-"""pass@k and pass^k: probability that at least one, or all, of k attempts succeed."""
+"""pass@k and pass^k: probability that at least one of k attempts succeeds, or that all do."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ def pass_at_k(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> FloatArray
     Raises
     ------
     InvalidInputError
-        If counts are negative or there are more successes than attempts.
+        If a count is negative, or there are more successes than attempts.
     UndefinedMetricError
         If a unit has fewer than k attempts.
 

@@ -64,7 +64,8 @@ def expected_calibration_error(
     y_score : array-like of shape (n,)
         Predicted probabilities of the positive class, in [0, 1].
     n_bins : int, default 10
-        Number of bins on [0, 1], at least 2; bin k is [k/n_bins, (k+1)/n_bins), the last closed.
+        Number of bins on [0, 1], at least 2; bin k is [k/n_bins, (k+1)/n_bins), and the last bin is
+        closed.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
@@ -81,9 +82,9 @@ def expected_calibration_error(
     Notes
     -----
     ``Σ_k n_k/n |p̄_k − ȳ_k|`` [1]_. It ignores discrimination: predicting the base rate for every
-    row gives 0. Errors that cancel within a bin are missed. It is biased upwards, more so for small
-    bins and widely spread scores: compare scorers by `brier_score` or `log_loss` instead. See also
-    `expected_calibration_error_debiased` and `smooth_ece`.
+    row gives 0. Errors that cancel within a bin are not detected. The estimate is biased upwards,
+    especially for small bins and widely spread scores; to compare scorers, use `brier_score` or
+    `log_loss` instead. See also `expected_calibration_error_debiased` and `smooth_ece`.
 
     References
     ----------
@@ -174,7 +175,7 @@ def expected_calibration_error_l2(
 
     Notes
     -----
-    ``√(Σ_k n_k/n (p̄_k − ȳ_k)²)``, the plug-in estimate. Sampling noise in ȳ_k inflates it; see
+    The plug-in estimate ``√(Σ_k n_k/n (p̄_k − ȳ_k)²)`` is inflated by sampling noise in ȳ_k; see
     `expected_calibration_error_l2_debiased`.
 
     Examples
@@ -300,7 +301,7 @@ def expected_calibration_error_debiased(
 
 
 def _positives_per_bin(draws: BoolArray, ascending: FloatArray, cuts: IntArray) -> FloatArray:
-    """Count simulated positives between cuts; ties at a cut are split as in `binning`."""
+    """Count the simulated positives between cuts; ties at a cut are split as in `binning`."""
     n = len(ascending)
     first_of_tie = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
     boundaries = np.append(first_of_tie, n)
@@ -354,7 +355,7 @@ def maximum_calibration_error(
     Notes
     -----
     ``max_k |p̄_k − ȳ_k|`` over nonempty bins. Small bins are noisy, so with equal-width bins the
-    maximum mostly measures noise.
+    maximum is mostly noise.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from eval_toolkit.metrics.ranking import pr_auc, recall_at_fpr, roc_auc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInfo:
-    """Scalar metric with its properties.
+    """Scalar metric and its properties.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class MetricInfo:
 
     name: str
     function: Callable[..., float]
-    """Called as ``function(y_true, y_score)``, with ``sample_weight=`` if accepted."""
+    """Function called as ``function(y_true, y_score)``, with ``sample_weight`` if supported."""
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool | None
     """None if neither direction is better (calibration slope and intercepts)."""
@@ -48,10 +48,11 @@ class MetricInfo:
     monotone_invariant: bool = False
     """Whether the metric is invariant under strictly increasing transforms of the scores."""
     label_swap: str | None = None
-    """Equivalent metric on labels 1 − y and scores 1 − s, with "-" if the sign changes, or None."""
+    """Metric with the same value for labels 1 − y and scores 1 − s ("-" for the opposite), or
+    None."""
     accepts_weight: bool = True
     min_rows: int = 1
-    """Minimum number of rows for which the metric can be defined."""
+    """Minimum number of rows for the metric to be defined."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def kappa_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
 class ConfusionCounts(Displayed):
     """Confusion counts and the rates derived from them.
 
-    Counts are ints, or floats if rows are weighted. Rates with a zero denominator raise
+    Counts are ints, or floats if rows are weighted. Accessing a rate with a zero denominator raises
     `UndefinedMetricError`.
 
     Examples
@@ -133,7 +133,7 @@ class ConfusionCounts(Displayed):
     @property
     def precision(self) -> float:
         """Fraction of predicted positives that are positive."""
-        return self._rate(precision_of, self.n_predicted, "nothing is predicted positive")
+        return self._rate(precision_of, self.n_predicted, "no row is predicted positive")
 
     @property
     def recall(self) -> float:
@@ -163,21 +163,21 @@ class ConfusionCounts(Displayed):
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall."""
-        why = "there are no positives and nothing is predicted positive"
+        why = "there are no positives and no row is predicted positive"
         return self._rate(f1_of, self.n_positive or self.n_predicted, why)
 
     @property
     def balanced_accuracy(self) -> float:
         """Mean of recall and specificity."""
         exists = self.n_positive and self.n_negative
-        return self._rate(balanced_accuracy_of, exists, "it needs both classes")
+        return self._rate(balanced_accuracy_of, exists, "both classes are required")
 
     @property
     def mcc(self) -> float:
         """Matthews correlation coefficient of labels and predictions."""
         n_rejected = self.tn + self.fn
         exists = self.n_positive and self.n_negative and self.n_predicted and n_rejected
-        why = "it needs both classes among labels and among predictions"
+        why = "both classes must occur among the labels and among the predictions"
         return self._rate(mcc_of, exists, why)
 
     @property
@@ -207,7 +207,7 @@ _RATES: dict[str, Callable[[ConfusionCounts], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class ThresholdResult(Displayed):
-    """Selected threshold with its criterion and the metrics on the selection data.
+    """Selected threshold, its criterion, and metrics on the data used for selection.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def _json_number(value: float) -> float | None:
 
 
 def checked_threshold(threshold: float) -> float:
-    """Return a threshold; raise for NaN but allow infinite values."""
+    """Return the threshold; raise if it is NaN, but allow infinite values."""
     try:
         value = as_float(threshold)
     except (TypeError, ValueError, OverflowError):
@@ -308,7 +308,7 @@ def metrics_at_threshold(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> dict[str, Any]:
-    """Return the usual rates and the confusion counts at a threshold as a dict.
+    """Return common rates and the confusion counts at a threshold as a dict.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def metrics_at_threshold(
     --------
     >>> at = metrics_at_threshold([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.9)
     >>> at["recall"], at["tn"], at["undefined"]["precision"]
-    (0.0, 2, 'precision is undefined: nothing is predicted positive')
+    (0.0, 2, 'precision is undefined: no row is predicted positive')
     """
     counts = confusion_counts(y_true, y_score, threshold, sample_weight=sample_weight)
     rates: dict[str, float] = {}
@@ -476,7 +476,7 @@ def precision_at_prior(
     }
     if counts.n_predicted:
         return projected
-    return projected | {"reason": "precision is undefined: nothing is predicted positive"}
+    return projected | {"reason": "precision is undefined: no row is predicted positive"}
 
 
 def net_benefit(
@@ -486,7 +486,7 @@ def net_benefit(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Return the net benefit: net true positives per row at a threshold probability.
+    """Return the net benefit: net true positives per row, at a threshold probability.
 
     Parameters
     ----------
@@ -511,8 +511,8 @@ def net_benefit(
 
     Notes
     -----
-    ``TP/n − FP/n · t/(1 − t)`` [1]_: at the threshold probability t, treatment and no treatment are
-    equally good, so a false positive costs t/(1 − t) true positives.
+    ``TP/n − FP/n · t/(1 − t)`` [1]_: at the threshold probability t, treatment and no treatment
+    have equal expected utility, so a false positive costs as much as t/(1 − t) true positives gain.
 
     References
     ----------

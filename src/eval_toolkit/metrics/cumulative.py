@@ -11,7 +11,7 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray
 class ScoreGroups:
     """Cumulative (weighted) counts at every distinct score, in descending order.
 
-    Rows with equal scores cannot be separated by a threshold, so they form one group. Counts are
+    Rows with equal scores cannot be separated by a threshold, so they form a group. Counts are
     float64; unweighted counts are exact integers.
     """
 

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RocCurve(Displayed):
-    """Points of a ROC curve, from (0, 0) to (1, 1); unpacks as ``fpr, tpr, thresholds``."""
+    """Points of a ROC curve, from (0, 0) to (1, 1); can be unpacked as ``fpr, tpr, thresholds``."""
 
     fpr: FloatArray
     tpr: FloatArray
@@ -51,7 +51,7 @@ class RocCurve(Displayed):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PrCurve(Displayed):
-    """Points of a precision-recall curve; unpacks as ``precision, recall, thresholds``."""
+    """Points of a precision-recall curve; can be unpacked as ``precision, recall, thresholds``."""
 
     precision: FloatArray
     recall: FloatArray
@@ -98,8 +98,8 @@ def roc_curve(
 
     Notes
     -----
-    Collinear points are kept, since they are attainable operating points.
-    Equal to ``sklearn.metrics.roc_curve(drop_intermediate=False)``.
+    Collinear points are kept, because they are attainable operating points. The result equals
+    ``sklearn.metrics.roc_curve(drop_intermediate=False)``.
 
     Examples
     --------
@@ -140,8 +140,8 @@ def pr_curve(
 
     Notes
     -----
-    Equal to ``sklearn.metrics.precision_recall_curve``. The last point is a convention and
-    corresponds to no threshold.
+    The result equals ``sklearn.metrics.precision_recall_curve``. The last point is a convention and
+    does not correspond to a threshold.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks whether metrics are defined for the data, and placeholder results."""
+"""Checks of whether metrics are defined for the data, and placeholders for undefined results."""
 
 import re
 from collections.abc import Collection
@@ -47,7 +47,7 @@ def is_metric_defined_for_slice(
     incompatible_metrics: Collection[str] = SINGLE_CLASS_INCOMPATIBLE_METRICS,
     on_unknown: Literal["defined", "raise"] = "defined",
 ) -> bool:
-    """Return whether a metric is defined on a slice, given whether it has a single class.
+    """Return whether a metric is defined on a slice with one or with two classes.
 
     Parameters
     ----------
@@ -58,15 +58,15 @@ def is_metric_defined_for_slice(
     is_single_class : bool
         Whether all labels of the slice are equal.
     incompatible_metrics : collection of str
-        Metrics that need both classes; by default those in `metrics.CATALOGUE`.
+        Metrics that require both classes; by default, those in `metrics.CATALOGUE`.
     on_unknown : {"defined", "raise"}
-        Behaviour for unknown names: return True (the metric itself then raises if undefined), or
+        Behaviour for unknown names: return True (the metric itself raises if it is undefined), or
         raise.
 
     Returns
     -------
     bool
-        False if the metric needs both classes and the slice has only one, else True.
+        False if the metric requires both classes and the slice has only one, otherwise True.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def _canonical(name: str) -> str:
     return _ALIASES.get(plain) or _ALIASES.get(short) or short
 
 
-def stand_in(
+def placeholder(
     strategy: EmptyStrategy, error: Exception, y_true: ArrayLike, y_score: ArrayLike, metric: str
 ) -> SkippedMetric | None:
     """Return a placeholder for a metric that is undefined on the data, or raise the error.

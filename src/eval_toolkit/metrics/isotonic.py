@@ -16,7 +16,7 @@ def pav(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     values : array of shape (n,)
         Finite values, in the order in which the fit must be non-decreasing.
     weights : array of shape (n,), optional
-        Positive weights; by default 1.
+        Positive weights; 1 by default.
 
     Returns
     -------
@@ -25,9 +25,10 @@ def pav(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
 
     Notes
     -----
-    Pool adjacent violators [1]_: while neighbouring blocks decrease, replace them by their mean.
-    The order of pooling does not matter. Whole decreasing runs are pooled in vectorised passes
-    while the problem shrinks geometrically; a single pass with a stack completes the fit.
+    Pool adjacent violators [1]_: as long as neighbouring blocks decrease, they are replaced by
+    their mean. The order of pooling does not matter. Decreasing runs are pooled in vectorised
+    passes as long as the problem shrinks geometrically; a single pass with a stack completes the
+    fit.
 
     References
     ----------

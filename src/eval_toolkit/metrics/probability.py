@@ -19,13 +19,13 @@ from eval_toolkit.metrics.definedness import (
     EmptyStrategy,
     SkippedMetric,
     check_strategy,
-    stand_in,
+    placeholder,
 )
 from eval_toolkit.metrics.isotonic import pav
 
 
 def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
-    """Return the mean of ``values``, optionally weighted."""
+    """Return the mean of ``values``, weighted if ``weights`` are given."""
     if weights is None:
         return float(values.mean())
     # Avoid `@`: with BLAS, the order of summation depends on the machine and its threads.
@@ -111,7 +111,7 @@ def brier_score(
         weights = sample_weights(sample_weight, len(labels))
         return weighted_mean((scores - labels) ** 2, weights)
     except EvalToolkitError as error:
-        return stand_in(empty_strategy, error, y_true, y_score, "brier_score")
+        return placeholder(empty_strategy, error, y_true, y_score, "brier_score")
 
 
 def log_loss(

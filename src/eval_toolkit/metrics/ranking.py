@@ -21,7 +21,7 @@ from eval_toolkit.metrics.definedness import (
     EmptyStrategy,
     SkippedMetric,
     check_strategy,
-    stand_in,
+    placeholder,
 )
 
 
@@ -96,21 +96,21 @@ def pr_auc(
     Returns
     -------
     float
-        A value in (0, 1]; the prevalence is chance level.
+        A value in (0, 1]; chance level is the prevalence.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, or labels are not 0/1.
+        If the arrays are not 1-D, finite and of equal length, or labels are not 0/1.
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
     ``Σ_k (R_k − R_{k−1}) P_k`` over the distinct scores from the highest down, with precision P and
-    recall R at ``score >= threshold``; tied rows enter together, so the row order does not matter.
-    Agrees with ``sklearn.metrics.average_precision_score`` to 1e-12, except that a single class
-    raises instead of returning 0.0 or 1.0.
+    recall R at ``score >= threshold``; tied rows are added together, so the row order does not
+    matter. Agrees with ``sklearn.metrics.average_precision_score`` to 1e-12, except that a single
+    class raises instead of returning 0.0 or 1.0.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def pr_auc(
     try:
         return average_precision_of(ranked(y_true, y_score, sample_weight, "pr_auc"))
     except EvalToolkitError as error:
-        return stand_in(empty_strategy, error, y_true, y_score, "pr_auc")
+        return placeholder(empty_strategy, error, y_true, y_score, "pr_auc")
 
 
 @overload
@@ -174,8 +174,8 @@ def roc_auc(
     y_score : array-like of shape (n,)
         Scores on any scale; higher means more positive.
     max_fpr : float, optional
-        Maximum false-positive rate, in (0, 1], for a partial area, standardised so that chance
-        gives 0.5 and a perfect ranking 1.
+        Maximum false-positive rate, in (0, 1], of a partial area, which is standardised to 0.5 for
+        chance and 1 for a perfect ranking.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
@@ -184,22 +184,22 @@ def roc_auc(
     Returns
     -------
     float
-        A value in [0, 1]; 0.5 is chance.
+        A value in [0, 1]; chance level is 0.5.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, or labels are not 0/1; or if ``max_fpr``
-        is not in (0, 1].
+        If the arrays are not 1-D, finite and of equal length, labels are not 0/1, or ``max_fpr`` is
+        not in (0, 1].
     UndefinedMetricError
         If only one class is present.
 
     Notes
     -----
-    The Mann-Whitney form [1]_, O(n log n). With ``max_fpr`` = m and the area A of the linearly
-    interpolated curve over [0, m], the value is ``(1 + (A − m²/2) / (m − m²/2)) / 2`` [2]_. Agrees
-    with ``sklearn.metrics.roc_auc_score`` to 1e-12, except that a single class raises instead of
-    returning NaN.
+    Computed as the Mann-Whitney statistic [1]_ in O(n log n). With ``max_fpr`` = m and the area A
+    of the linearly interpolated curve over [0, m], the value is ``(1 + (A − m²/2) / (m − m²/2)) /
+    2`` [2]_. Agrees with ``sklearn.metrics.roc_auc_score`` to 1e-12, except that a single class
+    raises instead of returning NaN.
 
     References
     ----------
@@ -221,7 +221,7 @@ def roc_auc(
         groups = ranked(y_true, y_score, sample_weight, "roc_auc")
         return roc_area_of(groups) if limit == 1.0 else _partial_area(groups, limit)
     except EvalToolkitError as error:
-        return stand_in(empty_strategy, error, y_true, y_score, "roc_auc")
+        return placeholder(empty_strategy, error, y_true, y_score, "roc_auc")
 
 
 def average_precision_of(groups: ScoreGroups) -> float:
@@ -263,8 +263,8 @@ class RecallAtFprResult(Displayed):
     """
 
     threshold: float
-    """Predict positive if ``score >= threshold``; +inf (no positives) if no observed score has
-    positive recall within the bound."""
+    """Threshold at or above which rows are predicted positive; +inf (no row is) if no observed
+    score has positive recall within the bound."""
     recall: float
     actual_fpr: float
     n_val_neg: float
@@ -307,7 +307,7 @@ def recall_at_fpr(
     Returns
     -------
     RecallAtFprResult
-        Threshold, recall, rate and counts; counts are ints without weights.
+        Threshold, recall, false-positive rate and counts; counts are ints unless rows are weighted.
 
     Raises
     ------
@@ -349,6 +349,6 @@ def recall_at_fpr(
 
 
 def most_positives_at_fpr(groups: ScoreGroups, target: float) -> float:
-    """Return the number of positives at the lowest threshold with an acceptable FPR."""
+    """Return the number of positives at or above the lowest threshold with an acceptable FPR."""
     n_allowed = int(np.searchsorted(groups.fp / groups.n_negative, target, side="right"))
     return float(groups.tp[n_allowed - 1]) if n_allowed else 0.0

@@ -1,6 +1,6 @@
-"""Smooth calibration error: residuals smoothed by a reflected Gaussian kernel.
+"""Smooth calibration error, based on residuals smoothed by a reflected Gaussian kernel.
 
-Functions accept several columns of residuals, so resamples are vectorised.
+The functions accept several columns of residuals, so computations over resamples are vectorised.
 """
 
 from collections.abc import Callable

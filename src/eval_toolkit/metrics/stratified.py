@@ -131,7 +131,7 @@ def quantile_stratified_pr_auc(
     InvalidInputError
         If the data or the quantiles are invalid.
     UndefinedMetricError
-        If fewer than 10 rows of either class are left.
+        If fewer than 10 rows of either class remain.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def quantile_stratified_report(
     InvalidInputError
         If the data, the quantiles or the threshold are invalid.
     UndefinedMetricError
-        If fewer than 10 rows of either class are left.
+        If fewer than 10 rows of either class remain.
 
     Examples
     --------

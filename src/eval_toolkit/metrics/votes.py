@@ -1,4 +1,4 @@
-"""maj@k: probability that the majority answer of k attempts is correct, computed exactly."""
+"""maj@k: exact probability that the majority answer of k attempts is correct."""
 
 import functools
 import math
@@ -13,7 +13,7 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
 _MOST_IN_FLOATS = 1000
-"""Maximum number of attempts with finite binomial coefficients."""
+"""Maximum number of attempts for which binomial coefficients are finite."""
 
 
 def maj_at_k(
@@ -25,9 +25,10 @@ def maj_at_k(
     ----------
     answers : sequence of sequence
         Answers of each unit's attempts, compared for equality. Attempts without an answer (None) do
-        not vote.
+        not count as votes.
     correct : sequence of array-like
-        Whether each answer is correct, 1 or 0. If equal answers differ, their mean is used.
+        Whether each answer is correct: 1 or 0. If the values of equal answers differ, their mean is
+        used.
     k : int
         Number of attempts drawn, at least 1.
 
@@ -35,7 +36,7 @@ def maj_at_k(
     -------
     ndarray
         One value per unit: the exact mean over all draws of k of its attempts without replacement.
-        Ties are broken at random; k attempts without any answer are incorrect. maj@1 is the
+        Ties are broken at random; draws without any answer count as incorrect. maj@1 is the
         fraction of correct attempts.
 
     Raises
@@ -51,7 +52,8 @@ def maj_at_k(
 
     Examples
     --------
-    Two of three attempts answer 7, so two random attempts answer 7 and 7, or 7 and 8 (a tie).
+    Two of three attempts answer 7, so two random attempts answer either 7 and 7, or 7 and 8 (a
+    tie).
 
     >>> maj_at_k([["7", "7", "8"]], [[1, 1, 0]], 3).tolist()
     [1.0]
@@ -101,10 +103,10 @@ def _of_unit(unit: int, answers: Sequence[Hashable], correct: ArrayLike, k: int)
 
 @functools.lru_cache(maxsize=4096)
 def _wins(own: int, others: tuple[int, ...], blank: int, k: int) -> float:
-    """Return the number of draws won by an answer given ``own`` times; a t-way tie counts 1/t.
+    """Return the number of draws won by an answer with ``own`` votes; a t-way tie counts as 1/t.
 
-    For each number of votes v, a polynomial counts the ways in which all other answers get at most
-    v votes; the power of x is their total number of votes, and the row is the number of ties.
+    For each number of votes v, polynomials count the ways in which all other answers get at most v
+    votes; the power of x is their total number of votes, and the row index is the number of ties.
     """
     n = own + sum(others) + blank
     kind: Any = np.float64 if n <= _MOST_IN_FLOATS else object
@@ -128,7 +130,7 @@ def _row(count: int, most: int, length: int, kind: Any) -> NDArray[Any]:
 
 
 def _times(ways: NDArray[Any], fewer: NDArray[Any], tying: int, v: int) -> NDArray[Any]:
-    """Return the number of draws after adding an answer with fewer than v votes, or ties."""
+    """Return the numbers of draws after adding an answer that gets fewer than v votes or ties."""
     length = ways.shape[1]
     more = length - 1 >= v * len(ways) and tying > 0
     product = np.zeros((len(ways) + more, length), dtype=ways.dtype)

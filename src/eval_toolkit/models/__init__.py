@@ -1,6 +1,6 @@
 """Language models behind a common protocol: HTTP, numpy, transformers, vLLM, SGLang, llama.cpp.
 
-Names are imported lazily: a model over HTTP does not import the numpy model, and vice versa.
+Names are imported lazily, so using a model over HTTP does not import the numpy model.
 """
 
 from typing import TYPE_CHECKING

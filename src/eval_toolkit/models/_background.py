@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 
 class Background:
-    """Deferred calls of a function in a background thread; repeated requests are merged.
+    """Call a function later in a background thread; repeated requests are merged.
 
-    The thread ends when there is nothing to do. Exceptions of the function are re-raised by the
-    next `wake` or by `close`.
+    The thread ends when no call is pending. The next `wake` or `close` re-raises an exception
+    raised by the function.
     """
 
     def __init__(self, work: Callable[[], object], *, interval_s: float = 0.5) -> None:
@@ -30,7 +30,7 @@ class Background:
                 self._thread.start()
 
     def close(self) -> None:
-        """Wait for a running call and run a pending one; `wake` may be called again later."""
+        """Wait for the running call and execute a pending one; `wake` may be called again later."""
         self._closing.set()
         thread = self._thread
         if thread is not None:

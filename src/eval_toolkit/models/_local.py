@@ -11,7 +11,7 @@ from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
 
 def draw_seed(request: GenerateRequest) -> int:
-    """Return the seed of a request, or one derived from its content."""
+    """Return the seed of a request; by default, a seed derived from its content."""
     if request.seed is not None:
         return request.seed
     return derive_seed(DEFAULT_SEED, "decoding", request.fingerprint)
@@ -26,24 +26,24 @@ class Texts(Protocol):
         ...
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the token ids of a text; ``control`` enables parsing of control tokens."""
+        """Return the token ids of a text; control tokens are parsed if ``control`` is true."""
         ...
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as rendered by the chat template."""
+        """Render messages with the chat template."""
         ...
 
 
 class BatchedModel:
-    """Model that batches its requests."""
+    """Base class of models that batch their requests."""
 
     _batcher: Batcher[Request, Any]
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a prompt or a conversation.
 
-        Its finish reason is "stop" (stop string or end-of-text token) or "length". A prompt that
-        leaves no room for generated tokens raises `ModelError` of kind "too_long".
+        The finish reason is "stop" (stop string or end-of-text token) or "length". Raises
+        `ModelError` of kind "too_long" if the prompt leaves no room for generated tokens.
         """
         answer: RawCompletion = await self._batcher.submit(request)
         return answer
@@ -51,15 +51,15 @@ class BatchedModel:
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Score continuations of a prompt, or whole documents in windows.
 
-        A prompt that exceeds the context together with its continuation raises `ModelError` of kind
-        "too_long".
+        Raises `ModelError` of kind "too_long" if a prompt and its continuation together exceed the
+        context length.
         """
         answer: RawLoglikelihood = await self._batcher.submit(request)
         return answer
 
 
 class LocalModel(BatchedModel):
-    """Model with its own tokenizer and chat template."""
+    """Base class of in-process models with their own tokenizer and chat template."""
 
     @property
     def _texts(self) -> Texts:
@@ -67,11 +67,11 @@ class LocalModel(BatchedModel):
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether the model has a chat template; if not, prompts must be strings."""
+        """Whether the model has a chat template; otherwise, prompts must be strings."""
         return self._texts.speaks_chat
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages rendered by the chat template; a final assistant message is left open."""
+        """Render messages with the chat template, leaving a final assistant message open."""
         return self._texts.render(read_messages(messages))
 
     def count_tokens(self, text: str) -> int:

@@ -1,9 +1,9 @@
 """Tokenisation of prompts, continuations, windows and stop strings.
 
-Shared by the models with their own tokenizer. Three rules apply:
+Used by all models that have their own tokenizer. Three rules apply:
 
-- Control tokens are parsed in text prompts and in the markup of a chat template, never in the
-  content of a message: a user cannot end a turn by writing ``<|im_end|>``.
+- Control tokens are parsed in string prompts and in the markup of a chat template, never in the
+content of a message, so a user cannot end a turn by writing ``<|im_end|>``.
 - A continuation is scored after exactly the tokens of its prompt. Its tokens are those after the
   prompt in the joint tokenisation; if a token would span the boundary, the continuation is
   tokenised separately.
@@ -24,16 +24,16 @@ class Encoder(Protocol):
 
     @property
     def lead(self) -> Sequence[int]:
-        """Tokens prepended to every text: the beginning-of-text token, or none."""
+        """Tokens prepended to every text: the beginning-of-text token or nothing."""
         ...
 
     @property
     def start(self) -> int | None:
-        """Token that serves as the context of a text without a prompt."""
+        """Token that serves as context when there is no prompt."""
         ...
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the token ids of a text; ``control`` enables parsing of control tokens."""
+        """Return the token ids of a text; control tokens are parsed if ``control`` is true."""
         ...
 
 
@@ -41,7 +41,7 @@ class ChatEncoder(Encoder, Protocol):
     """Interface of a tokenizer with a chat template."""
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages rendered by the chat template."""
+        """Render messages with the chat template."""
         ...
 
 
@@ -55,7 +55,7 @@ def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]
 
 
 def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) -> list[int]:
-    """Return the token ids of a text, or of messages rendered as ``text``; at least one id."""
+    """Return the token ids (at least one) of a text, or of messages rendered as ``text``."""
     spoken = [
         message.content
         for message in messages
@@ -88,8 +88,8 @@ def _parts(text: str, spoken: Sequence[str]) -> Iterator[tuple[str, bool]]:
             found = text.find(content, at)
         if found < 0:
             raise ModelError(
-                "a message contains a control token of the model and the chat template alters it; "
-                "remove the control token",
+                "a message contains a control token of the model, which the chat template "
+                "changes; remove the token",
                 kind="bad_request",
             )
         yield text[at:found], False
@@ -99,7 +99,7 @@ def _parts(text: str, spoken: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def continuation_ids(encoder: Encoder, text: str, continuation: str) -> list[int]:
-    """Return the token ids of a continuation of ``text``; no token spans the boundary."""
+    """Return the token ids of a continuation of ``text``; no token spans the two."""
     apart = encoder.encode(continuation, control=False)
     if encoder.encode(continuation, control=True) == apart:
         own = encoder.encode(text, control=True)
@@ -122,12 +122,12 @@ def _mid_text(encoder: Encoder, continuation: str) -> list[int]:
 def rolling_windows(
     ids: Sequence[int], start: int, length: int
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield (context, scored) pairs that score each id once, with at most ``length`` inputs.
+    """Yield (context, scored) windows that score each id once, with at most ``length`` inputs.
 
-    Windows do not overlap, except that the last one takes as much context as fits.
+    Windows do not overlap, except for the last one, which takes as much context as fits.
     """
     if not ids:
-        raise ModelError("a text has no tokens and therefore no likelihood", kind="bad_request")
+        raise ModelError("a text has no tokens to score; pass a non-empty text", kind="bad_request")
     sequence = [start, *ids]
     for at in range(0, len(ids), length):
         end = min(at + length, len(ids))
@@ -135,6 +135,6 @@ def rolling_windows(
 
 
 def stop_position(text: str, stops: Sequence[str]) -> int | None:
-    """Return the position of the first stop string, or None."""
+    """Return the position of the first stop string in a text, or None."""
     found = [at for at in (text.find(stop) for stop in stops if stop) if at >= 0]
     return min(found, default=None)

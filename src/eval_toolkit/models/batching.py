@@ -13,7 +13,7 @@ AskedT = TypeVar("AskedT")
 AnswerT = TypeVar("AnswerT")
 
 _TICKS = 3
-"""Iterations of the event loop before a batch starts, so concurrent callers share it."""
+"""Event-loop iterations to wait before a batch starts, so that concurrent callers share it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -24,11 +24,11 @@ class _Call(Generic[AskedT, AnswerT]):
 
 
 class Batcher(Generic[AskedT, AnswerT]):
-    """Batcher that runs concurrent calls together in one worker thread.
+    """Run concurrent calls as batches in one worker thread.
 
-    While a batch runs, new calls wait for the next one. If the function raises, the calls of the
-    batch are run one by one, so a bad request does not affect the others. Calls may come from
-    several event loops; cancelled calls are excluded from later batches.
+    While a batch runs, new calls wait for the next one. If the function raises an exception, the
+    calls of the batch are run one by one, so that a bad request does not affect the others. Calls
+    may come from several event loops; cancelled calls are excluded from later batches.
 
     ``run`` returns a list of answers or exceptions. It is called in one thread at a time, never in
     the thread of the event loop. Answers that are ready earlier can be passed to `settle`.
@@ -58,7 +58,7 @@ class Batcher(Generic[AskedT, AnswerT]):
         self._gathering: asyncio.AbstractEventLoop | None = None
 
     async def submit(self, request: AskedT) -> AnswerT:
-        """Return the answer to one request, batched with concurrent ones, or raise its error."""
+        """Return the answer to a request, processed in a batch, or raise its error."""
         loop = asyncio.get_running_loop()
         call: _Call[AskedT, AnswerT] = _Call(request, loop, loop.create_future())
         with self._lock:
@@ -74,12 +74,12 @@ class Batcher(Generic[AskedT, AnswerT]):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the callers stopped waiting for the current batch; it can then be abandoned."""
+        """Whether no caller still waits for the current batch, so that it can be abandoned."""
         current = self._current
         return bool(current) and all(call.future.done() for call in current)
 
     def settle(self, answers: Mapping[int, AnswerT | Exception]) -> None:
-        """Deliver some answers of the current batch, by their places in it, before it is finished."""
+        """Deliver answers of the current batch, by position, before the batch is finished."""
         current = self._current
         _deliver([current[at] for at in answers], [*answers.values()])
 

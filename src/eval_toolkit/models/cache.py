@@ -1,8 +1,8 @@
 """Cache of answers in an SQLite file that several processes may share.
 
-Answers are keyed by model, parameters and request, never by the prompt only. Repeated attempts must
-not share an answer: identical requests of a run are numbered, and answers sampled without a seed
-are not cached.
+Answers are keyed by model, parameters and request, never by the prompt alone. Repeated attempts
+must not share an answer, so identical requests of a run are numbered, and answers sampled without a
+seed are not cached.
 """
 
 import atexit
@@ -38,7 +38,7 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Model
 
 _APPLICATION = 0x65746B31
-"""SQLite application id of cache files."""
+"""SQLite application ID of cache files."""
 _VERSION = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS models (id TEXT PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL);
@@ -65,12 +65,12 @@ class ResponseCache:
     Raises
     ------
     ArtifactError
-        If the file is damaged, or not a cache of responses.
+        If the file is damaged or is not a response cache.
 
     Notes
     -----
-    Answers are written by a background thread about twice a second; `flush`, `close` and a normal
-    exit of the process write the remaining ones.
+    A background thread writes answers about twice a second; `flush`, `close` and normal process
+    exit write the remaining ones.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class ResponseCache:
             return int(self._reader.execute("SELECT count(*) FROM responses").fetchone()[0])
 
     def get(self, key: str, request: Request) -> Response | None:
-        """Return the answer stored under a request's hash, or None.
+        """Return the cached answer to a request, or None.
 
         Parameters
         ----------
@@ -141,12 +141,12 @@ class ResponseCache:
             raise self._damaged("a stored answer cannot be read") from None
 
     def add_model(self, model: Model) -> str:
-        """Store a model's name and description; return the id for `put`.
+        """Store a model's name and description, and return the id to pass to `put`.
 
         Parameters
         ----------
         model : Model
-            Model that returns the answers.
+            Model that produces the answers.
 
         Returns
         -------
@@ -160,12 +160,12 @@ class ResponseCache:
         return key
 
     def put(self, key: str, request: Request, response: Response, model: str) -> None:
-        """Store an answer; an existing one is kept.
+        """Store an answer unless the key already has one.
 
         Parameters
         ----------
         key, request
-            As in `get`.
+            See `get`.
         response : RawCompletion or RawLoglikelihood
             Answer without an error.
         model : str
@@ -183,7 +183,7 @@ class ResponseCache:
             self._background.wake()
 
     def models(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the names and descriptions of all models with answers, sorted by name."""
+        """Return the names and descriptions of all models with cached answers, sorted by name."""
         self.flush()
         with self._plain_errors():
             rows = self._reader.execute("SELECT name, description FROM models").fetchall()
@@ -225,15 +225,17 @@ class ResponseCache:
                 self._pending.pop(key, None)
 
     def _prepare(self) -> None:
-        """Create the tables; raise if the file is not such a cache."""
+        """Create the tables; raise an error if the file is not a response cache."""
         version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
         application = int(self._writer.execute("PRAGMA application_id").fetchone()[0])
         n_tables = int(self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
         if n_tables and application != _APPLICATION:
-            raise ArtifactError(f"{self.path}: an SQLite file, but not a cache of responses")
+            raise ArtifactError(
+                f"{self.path}: this SQLite file is not a response cache; choose another path"
+            )
         if version > _VERSION:
             raise ArtifactError(
-                f"{self.path}: the cache has version {version}, but this version of eval-toolkit "
+                f"{self.path}: this cache has version {version}, but this version of eval-toolkit "
                 f"reads only version {_VERSION}"
             )
         if version == _VERSION:
@@ -252,7 +254,9 @@ class ResponseCache:
         except sqlite3.OperationalError as error:
             raise ArtifactError(f"{self.path}: the cache cannot be used: {error}") from error
         except sqlite3.ProgrammingError:
-            raise ArtifactError(f"{self.path}: the cache was closed") from None
+            raise ArtifactError(
+                f"{self.path}: this cache is closed; open it again with ResponseCache(path)"
+            ) from None
         except sqlite3.DatabaseError as error:
             raise self._damaged(str(error)) from error
         except OSError as error:
@@ -264,8 +268,7 @@ class ResponseCache:
 
     def _damaged(self, why: str) -> ArtifactError:
         return ArtifactError(
-            f"{self.path}: not a cache of responses, or damaged ({why}); delete it or choose "
-            "another"
+            f"{self.path}: not a response cache, or damaged ({why}); delete it or choose another"
         )
 
 
@@ -290,18 +293,18 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def key_of(request: Request, model: str, nth: int) -> str:
-    """Return the key of the n-th identical request, from 0; the first key is the plain hash."""
+    """Return the key of the n-th identical request, counted from 0; the first is the plain hash."""
     key = request_hash(request, model)
     return key if nth == 0 else sha256_text(f"{key} {nth}")
 
 
 class CachedModel:
-    """Model with a cache of its answers.
+    """Model whose answers are cached.
 
-    Name, description, concurrency, token counts and chat template are those of the model. The usage
-    of a cached answer has zero cost and ``cached`` set. Errors are not cached, nor are answers
-    sampled without a seed (temperature above 0, no ``seed``). Identical requests of a run have
-    separate answers, which are cached in order.
+    Its name, description, concurrency, token counts and chat template are those of the wrapped
+    model. The usage of a cached answer has zero cost and ``cached`` set. Errors are not cached, nor
+    are answers sampled without a seed (temperature above 0, no ``seed``). Identical requests of a
+    run have separate answers, cached in order.
 
     Parameters
     ----------
@@ -328,11 +331,11 @@ class CachedModel:
 
     @property
     def name(self) -> str:
-        """Name of the model."""
+        """Name of the wrapped model."""
         return self.model.name
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the description of the model, since a cache does not change answers."""
+        """Return the description of the wrapped model, since a cache does not change answers."""
         return self.model.describe()
 
     @cached_property
@@ -361,8 +364,8 @@ class CachedModel:
     async def answer_at(self, request: Request, place: Place | None = None) -> Any:
         """Return the cached answer to a request at a position, or query the model.
 
-        ``place`` distinguishes equal requests of a run. ``usage.cached`` is set if the answer comes
-        from the cache.
+        ``place`` distinguishes identical requests of a run. ``usage.cached`` is set if the answer
+        comes from the cache.
         """
         if (
             isinstance(request, GenerateRequest)
@@ -390,7 +393,7 @@ class CachedModel:
 def cached(
     model: Model, cache: ResponseCache | str | Path | None, stack: contextlib.ExitStack
 ) -> Model:
-    """Return a model with an optional cache; a cache opened here is also closed."""
+    """Wrap a model in a cache, if any; a cache opened here is also closed here."""
     if cache is None:
         return model
     if not isinstance(cache, ResponseCache):

@@ -1,7 +1,7 @@
 """Functions, objects with ``invoke`` and transformers pipelines as models.
 
-Functions run in threads, one call at a time unless a run sets a higher concurrency, since they need
-not be safe to call concurrently; coroutine functions run in the event loop, several at a time.
+Functions run in threads, one call at a time unless a run sets a higher concurrency, because they
+may not be thread-safe. Coroutine functions run concurrently in the event loop.
 """
 
 import asyncio
@@ -22,15 +22,16 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.protocols import Model
 
 _CONVERSATION = frozenset({"messages", "conversation", "history", "chat", "dialogue", "turns"})
-"""Names of a first parameter that takes messages; parameters with other names take a string."""
+"""Names of a first parameter that receives messages; with any other name, it receives a string."""
 _LISTS = re.compile(r"(?:typing\.|collections\.abc\.)?(?:list|sequence|iterable)\b", re.IGNORECASE)
 _TEXTS = re.compile(r".*\[\s*str\s*\]")
 _DECODING = ("temperature", "top_p", "max_tokens", "stop", "seed")
 _HOLDERS = ("content", "text", "output_text", "generated_text", "output", "answer", "response")
-"""Keys and attributes that hold the text of an answer."""
+"""Keys and attributes that may contain the text of an answer."""
 _AT_ONCE = 16
 _WANTED = (
-    "a function from prompt to answer, an object with `invoke`, a transformers pipeline, or a name "
+    "a function that maps a prompt to an answer, an object with `invoke`, a transformers "
+    "pipeline, or a name "
     "such as 'openai:gpt-4o'"
 )
 
@@ -47,20 +48,21 @@ def as_model(
     Parameters
     ----------
     given : Model, str, callable or object with ``invoke``
-        A model is returned unchanged and a name is loaded by `load_model`. A function, which may be
-        a coroutine function, takes the prompt as a string, or as a list of ``{"role": …, "content":
-        …}`` if its first parameter is named ``messages`` (or ``conversation``, ``history``,
-        ``chat``) or annotated as a list. Parameters named ``temperature``, ``top_p``,
-        ``max_tokens``, ``stop`` and ``seed`` get the settings of the request. Objects with
+        A model is returned unchanged, and a name is resolved by `load_model`. A function, which may
+        be a coroutine function, takes the prompt as a string, or as a list of ``{"role": …,
+        "content": …}`` if its first parameter is named ``messages`` (or ``conversation``,
+        ``history``, ``chat``) or annotated as a list. Parameters named ``temperature``, ``top_p``,
+        ``max_tokens``, ``stop`` and ``seed`` receive the settings of the request. Objects with
         ``invoke`` (LangChain) and text-generation pipelines of transformers need no wrapping. They
         return a string, or an object that contains one, such as a message with ``content`` or a
         response of the openai client.
     name : str, optional
-        Name in tables and run folders; by default that of the function or class.
+        Name in tables and run folders; by default, the name of the function or class.
     messages : bool, optional
-        Whether to pass messages instead of a string; by default inferred from the first parameter.
+        Whether to pass messages instead of a string; by default, inferred from the first parameter.
     base_url : str or sequence of str, optional
-        Address of an OpenAI-compatible server, or of several with the same model, for a model given by name without an address.
+        Address of an OpenAI-compatible server, or of several that serve the same model; for a model
+        given by name without an address.
 
     Returns
     -------
@@ -70,14 +72,14 @@ def as_model(
     Raises
     ------
     InvalidTypeError
-        If the object cannot be called, or requires more arguments than the prompt.
+        If the object is not callable, or requires arguments other than the prompt.
     PluginError, InvalidInputError
-        If a name does not denote a model.
+        If a name does not refer to a model.
 
     Notes
     -----
-    The code of a function is part of its description, so a run folder does not mix the answers
-    of two versions; code and data that the function uses from elsewhere are not.
+    The code of a function is part of its description, so that a run folder never mixes the answers
+    of two versions. Code and data that the function uses from elsewhere are not included.
 
     Examples
     --------
@@ -118,7 +120,7 @@ class CallableModel:
     Parameters
     ----------
     given, name, messages
-        As in `as_model`.
+        See `as_model`.
 
     Examples
     --------
@@ -133,7 +135,7 @@ class CallableModel:
         invoked = None if self._pipeline else getattr(given, "invoke", None)
         self._call: Callable[..., Any] = invoked if callable(invoked) else given
         if not callable(self._call):
-            raise InvalidTypeError(f"`model` is {_shown(given)}; it must be {_WANTED}")
+            raise InvalidTypeError(f"`model` is {_described(given)}; it must be {_WANTED}")
         self.name = name or _name_of(given)
         self._takes: tuple[str, ...] = ()
         chats = False
@@ -150,7 +152,7 @@ class CallableModel:
         self._identity = _identity(given)
 
     def describe(self) -> dict[str, Any]:
-        """Return the type, the name, a digest of the code, and the accepted settings."""
+        """Return the type, the name, a hash of the code, and the accepted settings."""
         return {
             "kind": "callable",
             "name": self.name,
@@ -160,7 +162,7 @@ class CallableModel:
         }
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Call the function with the prompt, and return its answer."""
+        """Call the function with the prompt and return its answer."""
         arguments = self._arguments(request)
         if self._awaited:
             result = await self._call(self._prompt(request), **arguments)
@@ -172,7 +174,7 @@ class CallableModel:
             return result
         text = _text_in(result)
         if text is None:
-            raise ModelError(f"{self.name} returned {_shown(result)}; it must return a string")
+            raise ModelError(f"{self.name} returned {_described(result)}; it must return a string")
         for stop in request.stop:  # like other models, end before the first stop string
             text = text.partition(stop)[0]
         n_prompt, n_answer = _tokens(result)
@@ -184,7 +186,7 @@ class CallableModel:
         )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise, because a function returns strings and not log-likelihoods."""
+        """Raise `ModelError`, since a function returns strings and not log-likelihoods."""
         raise ModelError(
             f"{self.name} returns strings, not log-likelihoods; ask for the letter of the "
             "choice (style 'mc_completion'), or use a model with log-likelihoods",
@@ -225,7 +227,7 @@ def _as_text(turns: Sequence[Message]) -> str:
 
 
 async def _in_a_thread(call: Callable[..., Any], prompt: Any, arguments: dict[str, Any]) -> Any:
-    """Run a call in a daemon thread, so an interrupt does not have to wait for it."""
+    """Run a call in a daemon thread, so that an interrupt need not wait for it."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -249,7 +251,7 @@ async def _in_a_thread(call: Callable[..., Any], prompt: Any, arguments: dict[st
 
 
 def _parameters(given: Any, name: str) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a function takes messages, and which generation settings it accepts."""
+    """Return whether a function takes messages, and the generation settings it accepts."""
     try:
         listed = list(inspect.signature(given).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature
@@ -303,7 +305,7 @@ def _is_pipeline(given: Any) -> bool:
 
 
 def _of_pipeline(request: GenerateRequest) -> dict[str, Any]:
-    """Return the generation settings of a request as arguments of a pipeline."""
+    """Convert the generation settings of a request to pipeline arguments."""
     sampled = request.heat > 0
     limit = {} if request.max_tokens is None else {"max_new_tokens": request.max_tokens}
     share = {} if request.top_p is None else {"top_p": request.top_p}
@@ -331,7 +333,7 @@ def _name_of(given: Any) -> str:
 
 
 def _identity(given: Any) -> str:
-    """Return a digest of the wrapped object, or its name if its state cannot be read."""
+    """Return a hash of the wrapped object, or its name if its state cannot be read."""
     name = f"{type(given).__module__}.{type(given).__qualname__}"
     if _is_pipeline(given):  # the weights are those of the named model
         return f"{name}:{_name_of(given)}"
@@ -341,7 +343,7 @@ def _identity(given: Any) -> str:
 
 
 def _text_in(result: Any) -> str | None:
-    """Return the text of a result: a string, a message, a response or a list of one."""
+    """Extract the text from a result: a string, a message, a response or a list of one."""
     if result is None or isinstance(result, str):
         return result
     if isinstance(result, Mapping):
@@ -376,18 +378,18 @@ def _tokens(result: Any) -> tuple[int | None, int | None]:
         ("usage_metadata", ("input_tokens", "output_tokens")),
         ("usage", ("prompt_tokens", "completion_tokens")),
     ):
-        told = getattr(result, holder, None)
-        if told is None:
+        usage = getattr(result, holder, None)
+        if usage is None:
             continue
         get = (
-            told.get
-            if isinstance(told, Mapping)
-            else lambda name, told=told: getattr(told, name, None)
+            usage.get
+            if isinstance(usage, Mapping)
+            else lambda name, usage=usage: getattr(usage, name, None)
         )
         found = [get(name) for name in names]
         return tuple(n if type(n) is int and n >= 0 else None for n in found)  # type: ignore[return-value]
     return None, None
 
 
-def _shown(value: Any) -> str:
+def _described(value: Any) -> str:
     return f"{type(value).__name__} {value!r:.60}" if value is not None else "None"

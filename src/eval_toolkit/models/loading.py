@@ -1,4 +1,4 @@
-"""Construction of models from names, for the command line."""
+"""Load models by name, for the command line."""
 
 import difflib
 from collections.abc import Mapping
@@ -32,20 +32,23 @@ _OURS = {
     "vllm": "eval_toolkit.models.in_process.vllm:VllmModel",
 }
 _TEXT = "scripted"
-"""Kind whose part after the colon is an arbitrary string."""
+"""Kind of model whose name may contain an arbitrary string after the colon."""
 _TYPING_ERROR = 0.8
 _WHAT = {
-    "anthropic": "anthropic:NAME, at Anthropic; key in ANTHROPIC_API_KEY (extra llm)",
-    "azure": "azure:DEPLOYMENT{base_url='https://NAME.openai.azure.com'}; key in AZURE_OPENAI_API_KEY (extra llm)",
+    "anthropic": "anthropic:NAME, served by Anthropic; API key in ANTHROPIC_API_KEY (extra llm)",
+    "azure": "azure:DEPLOYMENT{base_url='https://NAME.openai.azure.com'}; API key in "
+    "AZURE_OPENAI_API_KEY (extra llm)",
     "bedrock": "bedrock:ID{region='us-east-1'}, signed with AWS credentials (extras llm, bedrock)",
-    "embedded": "SmolLM2-135M-Instruct in numpy, offline; `eval-toolkit models fetch` downloads it",
-    "gemini": "gemini:NAME, at Google; key in GEMINI_API_KEY (extra llm)",
-    "hf": "hf:NAME or hf:FOLDER, through transformers (extra hf, and torch)",
-    "llamacpp": "llamacpp:FILE.gguf, through xllamacpp (extra llamacpp)",
-    "openai": "openai:NAME, at OpenAI or with --base-url at any compatible server (extra llm)",
-    "scripted": "scripted:TEXT, the same answer to every request, for tests",
-    "sglang": "sglang:NAME or sglang:FOLDER, by SGLang on one or more GPUs (extra sglang)",
-    "vllm": "vllm:NAME or vllm:FOLDER, by vLLM on one or more GPUs (extra vllm)",
+    "embedded": "SmolLM2-135M-Instruct in numpy, without network access; download it with "
+    "`eval-toolkit models fetch`",
+    "gemini": "gemini:NAME, served by Google; API key in GEMINI_API_KEY (extra llm)",
+    "hf": "hf:NAME or hf:FOLDER, run by transformers (extra hf, and torch)",
+    "llamacpp": "llamacpp:FILE.gguf, run by xllamacpp (extra llamacpp)",
+    "openai": "openai:NAME, served by OpenAI or, with --base-url, by any compatible server (extra "
+    "llm)",
+    "scripted": "scripted:TEXT, which gives the same answer to every request, for tests",
+    "sglang": "sglang:NAME or sglang:FOLDER, run by SGLang on one or more GPUs (extra sglang)",
+    "vllm": "vllm:NAME or vllm:FOLDER, run by vLLM on one or more GPUs (extra vllm)",
 }
 
 
@@ -68,7 +71,7 @@ def available_models() -> dict[str, str]:
 
 
 def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
-    """Return the model denoted by a name; weights are loaded on first use.
+    """Load a model by name; weights are loaded on first use.
 
     Parameters
     ----------
@@ -76,22 +79,22 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
         ``openai:m{base_url='http://localhost:8000/v1'}``. The string of ``scripted:TEXT`` may
-        contain braces, so it takes no options. Any other object, such as a function from a prompt
-        to an answer, is converted by `as_model`.
+        contain braces, so it takes no options. Any other object, such as a function that maps a
+        prompt to an answer, is converted by `as_model`.
     options : mapping, optional
-        Options of the constructor.
+        Keyword arguments of the constructor.
 
     Returns
     -------
     Model
-        The model.
+        The loaded model.
 
     Raises
     ------
     PluginError
-        If the kind does not exist, or the object is not a model.
+        If the kind is unknown, or the object is not a model.
     InvalidInputError
-        If an option does not exist.
+        If an option is unknown.
 
     Examples
     --------
@@ -110,10 +113,10 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
 
 
 def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Model:
-    """Return the model denoted by a name from a given origin; see `load_model`.
+    """Load a model named by a file, the command line or code; see `load_model`.
 
-    Also raises `InvalidInputError` if a file names something that the user did not allow. In files,
-    models of other packages accept no options, since these could contain a URL.
+    Also raises `InvalidInputError` if a file names an object that the user did not allow. In files,
+    models of other packages accept no options, since options could contain a URL.
 
     Examples
     --------
@@ -121,12 +124,12 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     >>> named_model("scripted:Paris", {}, origin=read_from("task.toml")).name
     'scripted'
     """
-    kind, which, told = model_spec(full_name(name))
+    kind, which, inline = model_spec(full_name(name))
     if which == "":
         raise InvalidInputError(f"model {name!r} lacks a name after the colon")
-    given = {**told, **options}
+    given = {**inline, **options}
     try:
-        made = load_plugin("models", kind, _OURS, origin=origin)
+        constructor = load_plugin("models", kind, _OURS, origin=origin)
     except PluginError as error:
         raise _unknown(name, error) from error
     if kind not in _OURS and (which or given):
@@ -134,7 +137,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     arguments = [which] if which else []
     try:
         model: Model = finish_plugin(
-            "models", name, made, given, protocol=Model, origin=origin, arguments=arguments
+            "models", name, constructor, given, protocol=Model, origin=origin, arguments=arguments
         )
     except InvalidInputError as error:
         if kind not in _WHAT or which or given:
@@ -144,7 +147,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
 
 
 def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
-    """Split the name of a model into its kind, the part after the colon, and its options.
+    """Split a model name into kind, part after the colon, and options.
 
     Raises `InvalidInputError` if the part in braces is not a TOML table.
 
@@ -153,17 +156,18 @@ def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
     >>> model_spec("openai:m{max_tries=3}"), model_spec("scripted:{a}")
     (('openai', 'm', {'max_tries': 3}), ('scripted', '{a}', {}))
     """
-    kind, which, told = read_spec("models", name, _OURS)
+    kind, which, options = read_spec("models", name, _OURS)
     if which is None or kind not in _OURS or kind == _TEXT or not which.rstrip().endswith("}"):
-        return kind, which, told
+        return kind, which, options
     which, own = name_and_options(which)
     return kind, which, own
 
 
 def full_name(name: str) -> str:
-    """Return the name of a model with its kind.
+    """Return a model name that includes the kind.
 
-    A name without a kind, such as ``gpt-4o``, becomes ``openai:NAME`` if the user named a server.
+    A name without a kind, such as ``gpt-4o``, becomes ``openai:NAME`` if the user specified a
+    server.
 
     Examples
     --------
@@ -181,14 +185,14 @@ def full_name(name: str) -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """Return the type of model that a name denotes, even if misspelt; "llama" is not "llamacpp"."""
+    """Return the kind in a name, even if misspelled; "llama" is not taken for "llamacpp"."""
     known = known_name("models", kind, _OURS)
     near = difflib.get_close_matches(kind, available_models(), n=1, cutoff=_TYPING_ERROR)
     return known or next(iter(near), None)
 
 
 def _unknown(name: str, error: PluginError) -> PluginError:
-    """Return the error for a name of unknown type, with suggestions."""
+    """Build the error for a name of unknown kind, with suggestions."""
     head = name.partition("{")[0].strip()
     kind, colon, _ = head.partition(":")
     missing = getattr(error.__cause__, "name", None) in (kind, kind.partition(".")[0])

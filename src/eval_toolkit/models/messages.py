@@ -1,4 +1,4 @@
-"""Messages of conversations."""
+"""Messages in conversations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["Message", "Role", "read_messages"]
 
 
 class Role(StrEnum):
-    """Role of a speaker; equal to its lower-case name."""
+    """Role of a message's author; equal to its lower-case name."""
 
     SYSTEM = "system"
     USER = "user"
@@ -53,16 +53,16 @@ class Message:
             )
 
     def to_dict(self) -> dict[str, str]:
-        """Return the JSON format of chat APIs."""
+        """Return the message in the JSON format of chat APIs."""
         return {"role": self.role.value, "content": self.content}
 
     def model_dump(self) -> dict[str, str]:
-        """Return the result of `to_dict`, under the name used by pydantic."""
+        """Return the result of `to_dict`; provided for compatibility with pydantic."""
         return self.to_dict()
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Message":
-        """Return the message from ``{"role": …, "content": …}``; other keys raise an error."""
+        """Create a message from ``{"role": …, "content": …}``; other keys raise an error."""
         if not isinstance(payload, Mapping) or "role" not in payload or "content" not in payload:
             raise InvalidInputError(f"{payload!r} is not a message; it needs 'role' and 'content'")
         unknown = sorted(set(payload) - {"role", "content"})

@@ -1,4 +1,4 @@
-"""Waiting of a run for an unavailable server."""
+"""How long a run waits for an unavailable server."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 PATIENCE_S = 1800.0
-"""Default seconds for which a run waits for a server that has answered before."""
+"""Default time in seconds that a run waits for a server that has answered before."""
 
 
 @dataclass(slots=True)
 class Patience:
-    """Time that a run waits for an unavailable server, and the start of the outage.
+    """How long a run waits for an unavailable server, and when the outage began.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class Patience:
     """Whether to also wait for a server that has not answered yet."""
     away_since: datetime | None = None
     changed: Callable[[], object] | None = None
-    """Called when a server becomes unavailable, at each retry, and when it is available again."""
+    """Callback for when a server becomes unavailable, at each retry, and when it is back."""
     stopping: bool = False
     """Whether the run was interrupted: requests in flight may finish, but no new ones are sent."""
 
@@ -44,5 +44,5 @@ def the_patience() -> Patience:
 
 
 def be_patient(patience: Patience) -> None:
-    """Set the patience in the current context and its later tasks."""
+    """Set the patience in the current context and in tasks created from it."""
     _PATIENCE.set(patience)

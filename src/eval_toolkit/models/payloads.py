@@ -1,4 +1,4 @@
-"""Compact JSON of answers, without fields that the request already contains."""
+"""Compact JSON encoding of answers, without fields that the request already contains."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -29,7 +29,7 @@ to_json = json_writer(ensure_ascii=True, allow_nan=False, separators=(",", ":"),
 
 
 def response_payload(response: Response, request: Request) -> dict[str, Any]:
-    """Return an answer as a JSON-serialisable dict without usage; None: as in the request."""
+    """Encode an answer without its usage as a dict; None stands for the value in the request."""
     if isinstance(response, RawLoglikelihood):
         payload: dict[str, Any] = {"loglikelihoods": encoded_numbers(response.loglikelihoods)}
         same = response.choices == getattr(request, "continuations", None)
@@ -65,7 +65,7 @@ def read_response(
 
 
 def checked_response(response: Any, request: Request) -> Response:
-    """Return a model's answer; raise `ModelError` if it does not match the request."""
+    """Check that a model's answer matches the request, and return it; else raise `ModelError`."""
     if isinstance(request, LoglikelihoodRequest):
         if not isinstance(response, RawLoglikelihood):
             raise _wrong_type(response, "RawLoglikelihood")

@@ -1,4 +1,4 @@
-"""Prices of models, and a limit on the total cost."""
+"""Model prices, and a limit on the total cost."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ _WAIT_S = 0.02
 _FIRST = 4
 """Number of requests in flight before the cost of one is known."""
 HIGHEST_PRICE = 1e9
-"""Limit of prices per million tokens, so costs are finite."""
+"""Upper bound of prices per million tokens, which keeps costs finite."""
 _KEYS = ("currency", "models")
 
 
 def money(amount: float, currency: str = "") -> str:
-    """Format an amount of money.
+    """Format an amount of money with its currency.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def money(amount: float, currency: str = "") -> str:
 class Prices:
     """Prices per million prompt and completion tokens, by model.
 
-    Optional third and fourth prices apply to cached prompt tokens and to reasoning tokens.
+    The optional third and fourth prices apply to cached prompt tokens and to reasoning tokens.
 
     Examples
     --------
@@ -51,9 +51,9 @@ class Prices:
 
     by_model: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     currency: str = "USD"
-    """Code such as EUR."""
+    """Currency code, such as EUR."""
     other: tuple[float, ...] | None = None
-    """Prices of models that are not listed."""
+    """Default prices of models that are not listed."""
 
     def of(self, model: str) -> tuple[float, ...] | None:
         """Return the prices of a model, or None."""
@@ -64,8 +64,8 @@ def read_prices(path: str | Path) -> Prices:
     r"""Read prices from a TOML file.
 
     The file has ``currency`` and a table ``[models]`` that maps model names to prices per million
-    prompt and completion tokens, ``"gpt-4o" = [2.5, 10]``, optionally followed by those of cached
-    and reasoning tokens, ``[2.5, 10, 1.25, 10]``.
+    prompt and completion tokens, ``"gpt-4o" = [2.5, 10]``, optionally followed by the prices of
+    cached and reasoning tokens, ``[2.5, 10, 1.25, 10]``.
 
     Examples
     --------
@@ -80,12 +80,14 @@ def read_prices(path: str | Path) -> Prices:
     models = payload.get("models") if isinstance(payload, Mapping) else None
     if not isinstance(models, Mapping) or not models:
         raise InvalidInputError(
-            f'{file}: there is no table [models]; write currency = "USD" and below [models] a '
+            f'{file}: there is no table [models]; write currency = "USD" and, below [models], a '
             'line such as "gpt-4o" = [2.5, 10.0], per million prompt and completion tokens'
         )
     unknown = [key for key in payload if key not in _KEYS]
     if unknown:
-        raise InvalidInputError(f"{file}: {unknown[0]!r} is not a key; use currency and models")
+        raise InvalidInputError(
+            f"{file}: {unknown[0]!r} is not a valid key; the keys are currency and models"
+        )
     currency = payload.get("currency", "USD")
     if not isinstance(currency, str) or not currency.isalpha():
         raise InvalidInputError(f"{file}: currency is {currency!r:.40}; write a code such as EUR")
@@ -103,7 +105,7 @@ def _name(text: str) -> str:
 
 
 def checked_prices(given: Any, place: str) -> tuple[float, ...]:
-    """Return two to four prices; raise if they are invalid."""
+    """Return two to four prices; raise an error if they are invalid."""
     if not isinstance(given, (list, tuple)) or not 2 <= len(given) <= 4:
         raise InvalidInputError(
             f"{place} is {given!r:.60}; write [IN, OUT], per million prompt and completion tokens, "
@@ -119,8 +121,8 @@ def cost_of(
 ) -> float:
     """Return the cost of prompt and completion tokens.
 
-    ``cached`` tokens are part of the prompt tokens and ``reasoning`` tokens of the completion
-    tokens; without their own prices they cost the same.
+    ``cached`` tokens are part of the prompt tokens, and ``reasoning`` tokens of the completion
+    tokens; without prices of their own, they cost the same.
 
     Examples
     --------
@@ -138,11 +140,11 @@ def cost_of(
 
 
 class Spending:
-    """Total cost and tokens of the answers of several models, with limits.
+    """Total cost and tokens of several models' answers, with limits on both.
 
-    Requests wait while those in flight, at the mean cost, would exceed a limit, and fail once none
-    is in flight. Only the first four requests, whose cost is unknown, may exceed it; others wait for
-    the first answer.
+    A request waits while the requests in flight, at their mean cost, would exceed a limit, and
+    fails once none is in flight. Only the first four requests, whose cost is unknown, may exceed
+    it; others wait for the first answer.
 
     Examples
     --------
@@ -174,17 +176,17 @@ class Spending:
         self._under_way = 0
 
     async def admit(self) -> None:
-        """Wait until another request fits; raise `ModelError` if none does."""
-        while (said := self._exceeded()) or self._is_guessing:
-            if said and not self._under_way:
+        """Wait until another request fits the limits; raise `ModelError` if none does."""
+        while (exceeded := self._exceeded()) or self._is_guessing:
+            if exceeded and not self._under_way:
                 raise ModelError(
-                    f"{said} {self.n_answers} answers; raise it to continue", kind="budget"
+                    f"{exceeded} {self.n_answers} answers; raise it to continue", kind="budget"
                 )
             await asyncio.sleep(_WAIT_S)
         self._under_way += 1
 
     def book(self, cost: float | None, n_tokens: int = 0) -> None:
-        """Count the cost and the tokens of an admitted request; None if it failed."""
+        """Record the cost and tokens of an admitted request; None if it failed."""
         self._under_way -= 1
         if cost is not None:
             self.spent += cost
@@ -198,7 +200,7 @@ class Spending:
         return limited and not self.n_answers and self._under_way >= _FIRST
 
     def _exceeded(self) -> str:
-        """Return the limit that another request would exceed, in words; "" if none."""
+        """Describe the limit that another request would exceed; "" if there is none."""
         limits = (
             ("max_cost", self.max_cost, self.spent, "was spent on", self._money),
             (

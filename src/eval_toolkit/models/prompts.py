@@ -1,7 +1,7 @@
 """Conversion of conversations to prompts.
 
-The space at a word boundary belongs to the generated or scored text: no space is appended to a
-string prompt, and the turn of a cue is left open so that the answer continues it.
+The space at a word boundary belongs to the generated or scored text, so no space is appended to a
+string prompt. The turn of a cue is left open, so that the answer continues it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,19 +30,19 @@ __all__ = [
 
 
 def joined_choice(prompt_end: str, choice: str) -> str:
-    r"""Return a choice as the continuation of a prompt, with a space if neither side has one.
+    r"""Return a choice as a continuation of a prompt, adding a space if there is none between them.
 
     Parameters
     ----------
     prompt_end : str
-        Prompt, or its end.
+        Prompt, or the end of it.
     choice : str
         String to score.
 
     Returns
     -------
     str
-        The choice, preceded by a space if neither side has whitespace.
+        The choice, preceded by a space unless there is whitespace on either side.
 
     Examples
     --------
@@ -56,17 +56,17 @@ def joined_choice(prompt_end: str, choice: str) -> str:
 
 
 def check_turns(messages: Sequence[Message]) -> None:
-    """Raise unless user and assistant alternate, after at most one system message.
+    """Raise an error unless user and assistant alternate after at most one system message.
 
     Parameters
     ----------
     messages : sequence of Message
-        A conversation.
+        Conversation to check.
 
     Raises
     ------
     InvalidInputError
-        If it is empty, or the roles do not alternate.
+        If the conversation is empty or the roles do not alternate.
 
     Examples
     --------
@@ -89,10 +89,10 @@ def check_turns(messages: Sequence[Message]) -> None:
 
 
 def concat(messages: Sequence[Message]) -> str:
-    """Concatenate the messages of a conversation, as other harnesses do.
+    """Concatenate the messages of a conversation like other evaluation harnesses.
 
-    A blank line is added after the system message and each finished answer, and the last message is
-    stripped. Newlines between question and cue must be part of the messages.
+    A blank line is added after the system message and each complete answer, and the last message is
+    stripped. Line breaks between question and cue must be part of the messages.
 
     Examples
     --------
@@ -108,11 +108,11 @@ def concat(messages: Sequence[Message]) -> str:
 
 
 def plain(messages: Sequence[Message]) -> str:
-    r"""Return a conversation as plain text with consistent separators.
+    r"""Render a conversation as plain text with consistent separators.
 
-    A blank line follows the system message and each finished answer. A question is separated from
-    its answer by a newline if the conversation ends with a cue, else by a space, unless there is
-    whitespace already.
+    A blank line follows the system message and each complete answer. A question is separated from
+    its answer by a line break if the conversation ends with a cue, otherwise by a space, unless
+    there already is whitespace.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def plain(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """Chat template given by markers around the turns of a conversation.
+    """Chat template defined by markers around the turns of a conversation.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class ChatTemplate:
     system_prompt : str
         Default system message; "" for none.
     strip_content : bool
-        Whether to strip messages; the end of a cue is kept.
+        Whether to strip messages, except for the end of a cue.
 
     Examples
     --------
@@ -184,9 +184,9 @@ class ChatTemplate:
     strip_content: bool = False
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the prompt text, with the last answer left open.
+        """Render a conversation, with the last answer left open.
 
-        The conversation ends with a user message or a cue.
+        The conversation must end with a user message or a cue.
         """
         check_turns(messages)
         parts = [self.begin_of_text]
@@ -228,12 +228,12 @@ LLAMA3 = ChatTemplate(
 """Chat template of the Llama 3 models."""
 
 _CUE_END = "\ue000\uf8ff\ue001"
-"""Marker appended to a cue while a Jinja template is rendered; the prompt is cut there."""
+"""Marker appended to a cue while a Jinja template is rendered, where the prompt is then cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class JinjaTemplate:
-    """Jinja chat template, as used by tokenizers, rendered in a sandbox.
+    """Jinja chat template, as used by tokenizers. It is rendered in a sandbox.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class JinjaTemplate:
     bos_token, eos_token : str
         Special tokens of the model.
     variables : mapping, optional
-        Additional variables of the template.
+        Additional variables for the template.
 
     Examples
     --------
@@ -262,7 +262,7 @@ class JinjaTemplate:
         object.__setattr__(self, "variables", tuple(pairs))
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the prompt text, with a final cue left open.
+        """Render a conversation, with a final cue left open.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class JinjaTemplate:
         Raises
         ------
         InvalidInputError
-            If the template is invalid, rejects the conversation, or drops the cue.
+            If the template is invalid, rejects the conversation, or changes or drops the cue.
         """
         if not messages:
             raise InvalidInputError("`messages` is empty; there is nothing to send")
@@ -291,7 +291,8 @@ class JinjaTemplate:
         end = written.rfind(_CUE_END)
         if end < 0:
             raise InvalidInputError(
-                "the chat template changes or drops the final assistant message; use another"
+                "the chat template changes or drops the final assistant message; use another "
+                "template"
             )
         return written[:end]
 
@@ -308,9 +309,9 @@ class JinjaTemplate:
         try:
             return render(self.text, given, "chat")
         except TemplateFailed as error:
-            said = {"template": "rejects the messages", "syntax": "is not valid Jinja"}
+            reasons = {"template": "rejects the messages", "syntax": "is not valid Jinja"}
             raise InvalidInputError(
-                f"the chat template {said.get(error.kind, 'fails')}: {error}"
+                f"the chat template {reasons.get(error.kind, 'fails')}: {error}"
             ) from error
 
 
@@ -325,7 +326,7 @@ _NAMED: dict[str, Callable[[Sequence[Message]], str]] = {
 
 
 def check_formatter(formatter: Any) -> Any:
-    """Return the formatter; raise `InvalidInputError` if it is invalid.
+    """Validate and return a formatter; raise `InvalidInputError` if it is invalid.
 
     Examples
     --------
@@ -345,17 +346,17 @@ def check_formatter(formatter: Any) -> Any:
 def format_prompt(
     messages: Iterable[Message | Mapping[str, Any]], formatter: Formatter = "chat"
 ) -> str | tuple[Message, ...]:
-    r"""Return a conversation as the prompt of a request: messages or a string.
+    r"""Convert a conversation to the prompt of a request: messages or a string.
 
     Parameters
     ----------
     messages : iterable of Message
         Conversation. A final assistant message is a cue that the answer continues.
     formatter : str, ChatTemplate, JinjaTemplate or callable
-        "chat" passes the messages to the model. "plain" writes them as text with consistent line
-        breaks; "concat" adds nothing between question and answer, as other harnesses do; "chatml"
-        and "llama3" use the markers of those models. A string with ``{{`` or ``{%`` is a Jinja
-        template. A callable takes the messages (a model's ``render``).
+        "chat" passes the messages to the model. "plain" joins them as text with consistent line
+        breaks; "concat" adds nothing between question and answer, like other harnesses; "chatml"
+        and "llama3" use the markers of these formats. A string that contains ``{{`` or ``{%`` is a
+        Jinja template. A callable, such as a model's ``render``, receives the messages.
 
     Returns
     -------
@@ -365,7 +366,7 @@ def format_prompt(
     Raises
     ------
     InvalidInputError
-        If the formatter does not exist, or user and assistant messages do not alternate.
+        If the formatter is unknown, or user and assistant messages do not alternate.
 
     Examples
     --------
@@ -391,7 +392,7 @@ def format_prompt(
 
 
 def formatter_name(formatter: Formatter) -> str:
-    """Return the name of a formatter for a manifest, or its content.
+    """Return the name or the content of a formatter for a manifest.
 
     Examples
     --------

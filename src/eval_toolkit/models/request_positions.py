@@ -1,7 +1,7 @@
 """Positions of requests in a run, which distinguish identical requests.
 
-Two attempts may send the same request. A model that caches or replays answers must distinguish them
-regardless of the order of the requests; it has a method ``answer_at(request, place)``.
+Two attempts may send the same request. Models that cache or replay answers must distinguish them
+regardless of the order of requests; they have a method ``answer_at(request, place)``.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Place:
     job: tuple[str, int, str]
     """Unit, attempt and step."""
     nth: int
-    """Number of preceding identical requests, whether or not they are already answered."""
+    """Number of preceding identical requests, answered or not."""
 
 
 async def ask(model: Model, request: Request, place: Place | None = None) -> Any:
-    """Return the answer from a model; the position is passed to models that accept it."""
+    """Query a model; the position is passed to models that accept it."""
     if place is not None and hasattr(model, "answer_at"):
         return await model.answer_at(request, place)
     if isinstance(request, GenerateRequest):

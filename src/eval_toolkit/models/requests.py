@@ -1,7 +1,7 @@
-"""Requests to models: generation and log-likelihoods.
+"""Requests to models, for generation and log-likelihoods.
 
-A request contains exactly the settings that may change the answer, so its fingerprint
-identifies it in a cache, a journal or a replay.
+A request contains exactly those settings that may change the answer, so its fingerprint identifies
+it in caches, journals and replays.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,10 +45,10 @@ class GenerateRequest:
         String to continue, or a conversation. A final assistant message is a cue that the answer
         continues.
     max_tokens : int, optional
-        Maximum number of tokens; by default the model's limit.
+        Maximum number of tokens; by default, the model's limit.
     temperature : float or None, default 0.0
-        Sampling temperature; 0 is greedy decoding. None leaves it to the server; models in this
-        process then decode greedily.
+        Sampling temperature; 0 is greedy decoding. None uses the server's default; in-process
+        models then decode greedily.
     top_p : float, optional
         Nucleus sampling probability.
     stop : tuple of str
@@ -95,7 +95,7 @@ class GenerateRequest:
 
     @property
     def heat(self) -> float:
-        """Temperature of a model without a default of its own: 0 unless it is set."""
+        """Temperature for models that have no default: 0 unless it is set."""
         return self.temperature or 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class GenerateRequest:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 digest of the request."""
+        """SHA-256 hash of the request."""
         return sha256_text(canonical_json(self.to_dict()))
 
 
@@ -125,7 +125,7 @@ class LoglikelihoodRequest:
     prompt : str or sequence of Message
         Context; must be "" with ``rolling``.
     continuations : tuple of str
-        Strings to score, independently; the space at a word boundary belongs to them.
+        Strings to score independently, each including its leading space, if any.
     rolling : bool, default False
         Whether to score whole documents from their first token, in windows if they exceed the
         context length.
@@ -147,9 +147,11 @@ class LoglikelihoodRequest:
             raise InvalidInputError("`continuations` is empty; there is nothing to score")
         if "" in self.continuations:
             at = self.continuations.index("")
-            raise InvalidInputError(f"continuations[{at}] is empty; it has no likelihood")
+            raise InvalidInputError(
+                f"continuations[{at}] is empty; pass a non-empty string to score"
+            )
         if self.rolling and self.prompt != "":
-            raise InvalidInputError("a rolling log-likelihood has no prompt; pass prompt=''")
+            raise InvalidInputError("rolling log-likelihoods take no prompt; pass prompt=''")
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields that determine the answer, as a JSON-serialisable dict."""
@@ -162,7 +164,7 @@ class LoglikelihoodRequest:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 digest of the request."""
+        """SHA-256 hash of the request."""
         return sha256_text(canonical_json(self.to_dict()))
 
 
@@ -170,7 +172,7 @@ Request: TypeAlias = GenerateRequest | LoglikelihoodRequest
 
 
 def _number(value: Any, name: str, **limits: Any) -> float:
-    """Return a finite number; booleans are rejected."""
+    """Validate a finite number; booleans are rejected."""
     if isinstance(value, bool):
         raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
     return validation.number(value, name, **limits)
@@ -201,7 +203,7 @@ def request_hash(request: Request, model: Mapping[str, Any] | str) -> str:
     Returns
     -------
     str
-        SHA-256 digest.
+        SHA-256 hash.
 
     Examples
     --------

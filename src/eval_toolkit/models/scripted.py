@@ -23,13 +23,13 @@ class ScriptedModel:
     Parameters
     ----------
     answers : str, callable, mapping or sequence
-        A string is the answer to every generation request. A callable takes the request and returns
-        the answer; it may be a coroutine function. A mapping is indexed by the prompt; a
+        A string is the answer to every generation request. A callable, which may be a coroutine
+        function, takes the request and returns the answer. A mapping is indexed by the prompt; a
         conversation is looked up as a tuple of messages, then by the last user message. A sequence
         is consumed in the order of the requests. An answer is a string or a `RawCompletion`; for a
         log-likelihood request it is one number per continuation, a mapping from continuation to
-        number, or a `RawLoglikelihood`. Exceptions are raised. Strings are truncated at the stop
-        strings of the request.
+        number, or a `RawLoglikelihood`. An answer that is an exception is raised. Strings are
+        truncated at the stop strings of the request.
     name : str, default "scripted"
         Name in tables.
     delay_s : float, default 0.0
@@ -40,7 +40,7 @@ class ScriptedModel:
     Raises
     ------
     InvalidTypeError
-        If ``answers`` has another type.
+        If ``answers`` has an unsupported type.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ScriptedModel:
             self._remaining = iter(answers)
 
     def describe(self) -> dict[str, Any]:
-        """Return the kind, the name and a digest of the answers."""
+        """Return the kind, the name and a hash of the answers."""
         return {"kind": "scripted", "name": self.name, "answers": self._identity}
 
     def count_tokens(self, text: str) -> int:
@@ -148,7 +148,7 @@ class ScriptedModel:
         else:
             answer = next(self._remaining, None)
             if answer is None:
-                raise self._refusal(request, f"all {len(answers)} answers are used up")
+                raise self._refusal(request, f"all {len(answers)} answers have been used; add more")
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
         if isinstance(answer, BaseException):
@@ -156,14 +156,14 @@ class ScriptedModel:
         return answer
 
     def _mapped_answer(self, answers: Mapping[Any, Any], request: Request) -> Any:
-        for key in (request.prompt, _last_said(request)):
+        for key in (request.prompt, _last_user_text(request)):
             if key in answers:
                 return answers[key]
-        raise self._refusal(request, "there is no answer for this prompt")
+        raise self._refusal(request, "there is no answer for this prompt; add it to `answers`")
 
     def _refusal(self, request: Request, why: str) -> ModelError:
-        asked = " ".join(_last_said(request).split())
-        return ModelError(f"{self.name} was queried with {asked[-60:]!r}: {why}", kind="other")
+        prompt = " ".join(_last_user_text(request).split())
+        return ModelError(f"{self.name} was queried with {prompt[-60:]!r}: {why}", kind="other")
 
     def _prompt_tokens(self, request: Request) -> int:
         if isinstance(request.prompt, str):
@@ -171,8 +171,8 @@ class ScriptedModel:
         return sum(self.count_tokens(message.content) for message in request.prompt)
 
 
-def _last_said(request: Request) -> str:
+def _last_user_text(request: Request) -> str:
     if isinstance(request.prompt, str):
         return request.prompt
-    said = [message.content for message in request.prompt if message.role is Role.USER]
-    return said[-1] if said else request.prompt[-1].content
+    contents = [message.content for message in request.prompt if message.role is Role.USER]
+    return contents[-1] if contents else request.prompt[-1].content

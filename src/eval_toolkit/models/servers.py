@@ -1,4 +1,4 @@
-"""Server for models whose names contain no address.
+"""Default server for models whose names contain no address.
 
 A name such as ``openai:judge`` contains no address. Once the user has specified a server, requests
 to such models are sent there, never silently to OpenAI.
@@ -23,13 +23,13 @@ BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 _OPENAI = "https://api.openai.com/v1"
 
 
-def _nothing(told: str) -> None:
+def _nothing(message: str) -> None:
     """Ignore a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserServer:
-    """Server specified by the user, for models without an address of their own.
+    """Server specified by the user for models without an address of their own.
 
     Examples
     --------
@@ -38,23 +38,23 @@ class UserServer:
     """
 
     base_url: str | tuple[str, ...] | None = None
-    """Address, or several of servers with the same models."""
+    """Address of the server, or addresses of several servers with the same models."""
     api_key_env: str | None = None
-    """Variable with the key for ``base_url``; not sent to the addresses of individual models."""
+    """Variable with the key for ``base_url``; the key is not sent to other addresses."""
     mentioned: tuple[str, ...] = ()
     """Addresses that the user specified for individual models."""
     tell: Callable[[str], None] = _nothing
-    """Called before the first request to each model, with a message on where prompts are sent."""
+    """Callback that receives a message on where prompts are sent, once per model."""
     prices: "Prices | None" = None
     spending: "Spending | None" = None
-    """Limit on the cost of all models together."""
+    """Limit on the total cost of all models."""
 
     def address(
         self, model: str, api_key_env: str | None
     ) -> tuple[str | tuple[str, ...], str | None]:
-        """Return the address for a model without one, and the variable with its key.
+        """Return the address for a model without one, and the variable that contains the key.
 
-        It is an error if there are several addresses and none is for this model.
+        Raises an error if there are several addresses and none is for this model.
         """
         named = self.base_url or os.environ.get(BASE_URL_VARIABLE, "").strip()
         if named or not self.mentioned:
@@ -62,7 +62,8 @@ class UserServer:
         several = tuple(dict.fromkeys(self.mentioned))
         if len(several) > 1:
             raise InvalidInputError(
-                f"openai:{model} has no address, but {len(several)} were given; write "
+                f"openai:{model} has no address, but {len(several)} were specified for other "
+                f"models; write "
                 f"openai:{model}{{base_url='{several[0]}'}}, or set one for all with --base-url"
             )
         return several[0], api_key_env
@@ -79,7 +80,7 @@ def cost_text(amount: float) -> str:
 
 
 def the_currency() -> str:
-    """Return the currency of the user's prices, by default USD."""
+    """Return the currency of the user's prices; by default, USD."""
     prices = _SERVER.get().prices
     return "USD" if prices is None else prices.currency
 
@@ -98,10 +99,11 @@ def user_server(
     prices: "Prices | None" = None,
     spending: "Spending | None" = None,
 ) -> Iterator[None]:
-    """Use the user's server for all models without an address, including those named by files.
+    """Use the user's server for all models without an address, including those named in files.
 
-    ``options`` are ``base_url`` and ``api_key_env``, if the user specified them, and ``mentioned``
-    the addresses of individual models; the others are fields of `UserServer`.
+    ``options`` contains ``base_url`` and ``api_key_env`` if the user specified them, and
+    ``mentioned`` the addresses of individual models. The other parameters are fields of
+    `UserServer`.
 
     Examples
     --------
@@ -120,7 +122,7 @@ def user_server(
 
 @contextmanager
 def server_of_model(model: Any) -> Iterator[None]:
-    """Use the server of a model for models without an address, unless the user named a server."""
+    """Use a model's server for models without an address, unless the user specified one."""
     base_url = getattr(model, "base_url", None)
     server = _SERVER.get()
     if not isinstance(base_url, str | tuple) or server.base_url is not None:

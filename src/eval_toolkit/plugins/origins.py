@@ -40,7 +40,7 @@ class Origin:
     allow_code: bool = False
     """Whether the user allowed the code that the file names."""
     remedy: str = _ALLOW
-    """Remedy for the user, as the end of a message."""
+    """Advice that ends an error message."""
 
     @property
     def trusted(self) -> bool:
@@ -91,8 +91,8 @@ class Origin:
     def refuse(self, what: str) -> None:
         """Raise an `InvalidInputError` about a file, unless the user allowed its code.
 
-        ``what`` describes what the file does, following its name and key. The origin of the object
-        under construction must be trusted, too.
+        ``what`` is the predicate of the message, whose subject is the file and key. The origin of
+        the object under construction is checked too.
         """
         strict = self.strictest()
         if not strict.trusted:
@@ -203,8 +203,8 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     ------
     InvalidInputError
         If the object under construction comes from an untrusted file, and the host is neither on
-        the command line nor in EVAL_TOOLKIT_HOSTS or OPENAI_BASE_URL, would be queried by http though it was only
-        given with https, or the file selects a secret.
+        the command line nor in EVAL_TOOLKIT_HOSTS or OPENAI_BASE_URL, would be queried over HTTP
+        although the user allowed only HTTPS, or the file selects a secret.
 
     Examples
     --------
@@ -224,18 +224,18 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
             f"{origin.place} sets {chosen[0]}, which would send a variable of your environment to "
             f"{_Host.read(host).name}; a file cannot do this: {origin.remedy}"
         )
-    asked = _Host.read(host)
+    target = _Host.read(host)
     named_there = [*environ.get(_HOSTS_VARIABLE, "").split(","), environ.get(_ADDRESS_VARIABLE, "")]
     in_environment = {_Host.read(one) for one in named_there if one.strip()}
-    named = [one for one in _HOSTS.get() | in_environment if one.name == asked.name]
+    named = [one for one in _HOSTS.get() | in_environment if one.name == target.name]
     if not named:
         raise InvalidInputError(
-            f"{origin.place} would send prompts to {asked.name}, a host that you have not "
+            f"{origin.place} would send prompts to {target.name}, a host that you have not "
             f"allowed; add it to the environment variable {_HOSTS_VARIABLE}, or {origin.remedy}"
         )
-    if asked.scheme == "http" and all(one.scheme == "https" for one in named):
+    if target.scheme == "http" and all(one.scheme == "https" for one in named):
         raise InvalidInputError(
-            f"{origin.place} would send prompts without encryption to {asked.name}, which you "
+            f"{origin.place} would send prompts without encryption to {target.name}, which you "
             f"allowed only with https: {origin.remedy}"
         )
 

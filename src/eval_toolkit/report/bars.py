@@ -1,4 +1,4 @@
-"""Rows of forest plots as text with a bar, for narrow screens."""
+"""Rows of a forest plot as text with a bar, for narrow screens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ _MARGIN = 4.0
 def bars_of(
     values: Mapping[str, Mapping[str, Any]], *, reference: float | None = None, signed: bool = False
 ) -> list[Bar]:
-    """Return one row per drawn value, on a common scale.
+    """Return one row per value in the chart, on a common scale.
 
-    Values are those of `plot_forest` or `plot_differences`; with ``signed`` they are differences.
+    Takes the values of `plot_forest`, or with ``signed`` the differences of `plot_differences`.
 
     Examples
     --------

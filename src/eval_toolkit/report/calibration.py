@@ -15,7 +15,7 @@ N_BINS = 10
 _FEW = 200
 """Number of rows below which agreement is weak evidence."""
 _ABOUT = ("brier", "log_loss", "ece", "calibration", "mce", "smooth_ece")
-"""Name prefixes of the metrics of probabilities."""
+"""Name prefixes of metrics that require probabilities."""
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -50,15 +50,14 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         menu="Calibration",
         title="Are the scores calibrated?",
         template="calibration.html",
-        lead="Of the rows with a score near 0.8, about 80 % should be positive. This holds for "
-        "points on the dashed line; below it, scores are too high.",
+        lead="Among rows with a score near 0.8, about 80 % should be positive. Points on the dashed line meet this expectation; below it, scores are too high.",
         data={"figures": figures, "parts": parts, "several": len(parts) > 1, "absent": absent},
         notes=[*of_folds(run, shown), *left_out(subjects, shown)],
     )
 
 
 def _asked(run: Run) -> bool:
-    """Return whether the run has probability metrics; a missing value then needs a note."""
+    """Return whether the run has probability metrics, so that a missing curve must be explained."""
     return any(name.startswith(_ABOUT) for block in blocks_of(run) for name in block.cells)
 
 
@@ -83,8 +82,8 @@ def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
 def verdict(one: Scored, wanted: Wanted, spread: str = "") -> str:
     """Return whether observed frequencies agree with the probabilities, in one sentence.
 
-    A bin disagrees if its interval excludes its mean score. If more bins disagree than chance
-    explains, all of them are named; otherwise only those that still disagree with intervals
+    A bin disagrees if its interval excludes its mean score. If more bins disagree than expected by
+    chance, all of them are named; otherwise only those that still disagree when the intervals are
     corrected for the number of bins (Bonferroni). ``spread`` describes the calibration slope.
     """
     shown = reliability_curve(one.labels, one.scores, **_how(one, wanted))
@@ -97,12 +96,12 @@ def verdict(one: Scored, wanted: Wanted, spread: str = "") -> str:
         strict = {**_how(one, wanted), "confidence": 1.0 - alpha / N_BINS}
         off, n_off = _disagreeing(reliability_curve(one.labels, one.scores, **strict))
     if not n_off and spread:
-        return f"No bin is far from its probability, but overall the scores are {spread}."
+        return f"No single bin deviates significantly, but overall the scores are {spread}."
     if not n_off:
         few = f" (only {n:,} rows)" if n < _FEW else ""
         chance = (
             f": of {n_bins} bins, {n_outside} lie{'s' if n_outside == 1 else ''} outside the "
-            "interval, which chance explains"
+            "interval, as expected by chance"
         )
         return f"Probabilities are about right{few}{chance if n_outside else ''}."
     lead = "Most probabilities are about right, but they are" if 2 * n_off < n else "Scores are"
@@ -113,7 +112,7 @@ def verdict(one: Scored, wanted: Wanted, spread: str = "") -> str:
 
 
 def _disagreeing(curve: Mapping[str, Any]) -> tuple[dict[str, list[tuple[float, float]]], int]:
-    """Return the bins whose intervals exclude their mean scores, and their number of rows."""
+    """Return the bins whose intervals exclude their mean scores, and the number of rows in them."""
     keys = ("bin_lower", "bin_upper", "n_per_bin", "prob_pred", "ci_low", "ci_high")
     off: dict[str, list[tuple[float, float]]] = {"too high": [], "too low": []}
     n_off = 0
@@ -126,12 +125,12 @@ def _disagreeing(curve: Mapping[str, Any]) -> tuple[dict[str, list[tuple[float, 
 
 
 def _at_least(k: int, n: int, rate: float) -> float:
-    """Return the probability of at least k of n independent events."""
+    """Return the probability that at least k of n independent events occur."""
     return sum(math.comb(n, i) * rate**i * (1.0 - rate) ** (n - i) for i in range(k, n + 1))
 
 
 def _spread(cell: Cell) -> str:
-    """Describe scores that are too extreme or not extreme enough; "" if the interval contains 1."""
+    """Describe the calibration slope in words; "" if its interval contains 1."""
     if cell.name != "calibration_slope" or not cell.has_value:
         return ""
     if cell.low is None or cell.high is None or cell.low <= 1.0 <= cell.high:
@@ -141,7 +140,7 @@ def _spread(cell: Cell) -> str:
 
 
 def _ranges(bins: Sequence[tuple[float, float]]) -> str:
-    """Describe ranges of bins; adjacent bins are merged.
+    """Describe bins as ranges of scores, merging adjacent bins.
 
     Examples
     --------
@@ -167,7 +166,7 @@ def _ranges(bins: Sequence[tuple[float, float]]) -> str:
 
 
 def _how(one: Scored, wanted: Wanted) -> dict[str, Any]:
-    """Return the options for bins and intervals, shared by the table and the chart."""
+    """Return the options for bins and intervals used by both the table and the chart."""
     return {
         "n_bins": N_BINS,
         "strategy": "uniform",
@@ -214,14 +213,14 @@ def _block(run: Run, one: Scored) -> Block | None:
 
 
 def _stored(run: Run, one: Scored) -> list[Cell]:
-    """Return the stored cells of metrics of probabilities."""
+    """Return the stored cells of probability metrics."""
     block = _block(run, one)
     cells = () if block is None else block.cells.values()
     return [cell for cell in cells if cell.name.startswith(_ABOUT)]
 
 
 def _measured(run: Run, one: Scored, curve: Mapping[str, Any]) -> list[Cell]:
-    """Return calibration errors that are not stored in the run, without intervals."""
+    """Compute the calibration errors that the run does not store, without intervals."""
     block = _block(run, one)
     if block is not None and any(name.startswith("ece") for name in block.cells):
         return []

@@ -1,4 +1,4 @@
-"""Cells of a run for reports: by slice, part and scorer, with directions."""
+"""Access to a run's cells for reports: by slice, part and scorer, with directions."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _FIRST = (
     *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
     *("pr_auc", "roc_auc"),
 )
-"""Main metrics in order of preference; the fallback is the first metric with a value."""
+"""Preferred main metrics, in order; the fallback is the first metric with a value."""
 _REFUSALS = ("refused_first", "refusal_rate")
 _BY_TURN = re.compile("failed_by_turn_[0-9]+")
 
@@ -43,24 +43,24 @@ class Cell:
 
     @property
     def higher_is_better(self) -> bool | None:
-        """Stored direction, or that implied by the metric's name; None if unknown."""
+        """Stored direction, or the one implied by the metric's name; None if unknown."""
         return agreed(stated_by({}, {self.name: {"details": self.details}}, self.name), self.name)
 
     @property
     def has_value(self) -> bool:
-        """Whether there is a valid value."""
+        """Whether the cell has a valid value."""
         return self.status == "ok" and self.value is not None
 
     @property
     def n_independent(self) -> float:
-        """Number of independent groups or units; groups of unequal size count as fewer."""
+        """Effective number of groups or units; groups of unequal size count as fewer."""
         if self.n_groups is None or self.n_groups == self.n_units:
             return float(self.n_units or 0)
         return float(self.details.get("n_groups_effective", self.n_groups))
 
     @property
     def worth(self) -> str:
-        """Note on groups of unequal size; "" if they are about equal."""
+        """Note on groups of unequal size; "" if their sizes are about equal."""
         unequal = self.n_independent < 0.95 * (self.n_groups or 0)
         return f"equivalent to {self.n_independent:.3g} of equal size" if unequal else ""
 
@@ -73,7 +73,7 @@ class Cell:
 
     @classmethod
     def of(cls, name: str, cell: MetricResult) -> "Cell":
-        """Return a stored result as a cell with the given name."""
+        """Return a cell with a name from a stored result."""
         row = ResultCell("", "", "", name, cell).row()
         ends = {"low": row["ci_low"], "high": row["ci_high"]}
         kept = ("value", "status", "reason", "confidence", "n_resamples")
@@ -108,7 +108,7 @@ class Block:
 def blocks_of(run: Run, *, parts: bool = False) -> list[Block]:
     """Return the cells of every slice and scorer of a run, in stored order.
 
-    ``parts`` adds the parts of each slice after it: subjects, categories, languages, folds.
+    With ``parts``, each slice is followed by its parts: subjects, categories, languages, folds.
     """
     return list(_blocks(run.cells, stated_in(run), parts))
 
@@ -157,9 +157,9 @@ def _name(results: Results, slice_name: str, part: str) -> str:
 
 
 def main_cell(block: Block) -> Cell | None:
-    """Return the main cell.
+    """Return the main cell of a block.
 
-    It has a value if there is one; None if the scorer has no cells.
+    Cells with a value take precedence. Returns None if the scorer has no cells.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def main_cell(block: Block) -> Cell | None:
 
 
 def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
-    """Return the main metric of a slice for every scorer that has a value.
+    """Return the main metric of a slice for each scorer that has a value for it.
 
     The best value comes first; without a known direction, the stored order is kept.
     """
@@ -196,7 +196,7 @@ def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
 
 
 def _need(cell: Cell) -> tuple[bool, int]:
-    """Return a sort key that puts cells with a value first, then main metrics."""
+    """Return a sort key that ranks cells with a value first, then preferred metrics."""
     place = _FIRST.index(cell.name) if cell.name in _FIRST else len(_FIRST)
     return not cell.has_value, place
 
@@ -217,8 +217,9 @@ def fitted_on(run: Run) -> set[str]:
 def main_blocks(run: Run) -> list[Block]:
     """Return the cells of every scorer that represent the whole run.
 
-    The slice is that of all rows, else of test rows, else the first slice with the preferred main
-    metric. Slices used to select thresholds are avoided. A run over folds has the means over folds.
+    They are taken from the slice of all rows, else of test rows, else from the first slice with the
+    preferred main metric. Slices used to select thresholds are avoided. For a run with folds, the
+    cells are means over folds.
     """
     by_slice: dict[str, list[Block]] = {}
     for block in blocks_of(run):
@@ -235,7 +236,7 @@ def main_blocks(run: Run) -> list[Block]:
 
 
 def main_block(run: Run) -> Block | None:
-    """Return the cells of the first scorer with the main metric on the whole run."""
+    """Return the cells of the first scorer that has the main metric for the whole run."""
     blocks = main_blocks(run)
     known = {block.scorer for block, _ in leading(blocks)}
     return next(iter([*(b for b in blocks if b.scorer in known), *blocks]), None)

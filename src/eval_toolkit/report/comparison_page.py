@@ -1,4 +1,4 @@
-"""Comparison page: a summary, then all differences B − A with intervals."""
+"""Comparison page: a summary, followed by all differences B − A with intervals."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from eval_toolkit.runs.kind_display import common_kind
 from eval_toolkit.scorecards.parts import WHOLE
 
 _NAMED = 8
-"""Maximum number of metrics per system in the answer; the table lists all."""
+"""Maximum number of metrics per system in the summary; the table lists all."""
 
 
 def compared_runs(
@@ -27,9 +27,9 @@ def compared_runs(
     match: MatchSpec | None = None,
     **options: Unpack[Comparing],
 ) -> RunComparison:
-    """Compare two runs by the requested or the main metrics.
+    """Compare two runs by the requested metrics, or by default the main ones.
 
-    An empty sequence compares all metrics. Options are those of `compare_runs`.
+    An empty sequence compares all metrics. For the options, see `compare_runs`.
     """
     from eval_toolkit.graders.stored import stored_metrics
 
@@ -46,7 +46,7 @@ def compared_runs(
 
 
 def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) -> Page:
-    """Return the comparison page of two runs, with the additions of their kind.
+    """Return the comparison page of two runs, including what their kind adds to it.
 
     ``drawn`` describes the interval method.
     """
@@ -95,7 +95,7 @@ def comparison_page(
 
 
 def _discordant(cells: Sequence[RunDifference], a: str, b: str) -> Iterator[str]:
-    """Yield the share of units on which the systems differ, an input of `plan`."""
+    """Yield notes on the share of units on which the systems differ, for use with `plan`."""
     for cell in cells:
         if cell.n_discordant is not None and cell.n_units:
             share = f"{100 * cell.n_discordant / cell.n_units:.3g} %"
@@ -109,7 +109,7 @@ def _discordant(cells: Sequence[RunDifference], a: str, b: str) -> Iterator[str]
 def several_page(
     results: Mapping[tuple[str, str], RunComparison], lead: Sequence[str], drawn: str
 ) -> Page:
-    """Return several comparisons as a page, with p-values corrected for all of them together.
+    """Return a page for several comparisons, with p-values corrected for their total number.
 
     ``lead`` describes the rows, and ``drawn`` the interval method.
     """
@@ -157,7 +157,7 @@ def several_page(
 def _corrected(
     results: Mapping[tuple[str, str], RunComparison],
 ) -> dict[tuple[str, str], RunComparison]:
-    """Correct the p-values of all comparisons by Holm's method: the whole, then the slices."""
+    """Correct the p-values of all comparisons with Holm's method, separately for slices."""
     from eval_toolkit.inference import correct_p_values
 
     made = {pair: list(one.cells) for pair, one in results.items()}
@@ -181,10 +181,10 @@ def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> st
 
 
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
-    """Return a sentence on which system is better, by the first metric and others.
+    """Return a sentence on which system is better, by the first metric and by the others.
 
-    It gives the difference in the first metric, then the better system by the other metrics of that
-    slice, and how many of these are undecided or not tested.
+    The sentence states the difference in the first metric, then the better system by other metrics
+    on the same slice, and how many of these are undecided or were not tested.
 
     Examples
     --------
@@ -222,14 +222,14 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
 
 
 def _words(a: str, b: str) -> dict[str, str]:
-    """Return the phrases for decisive verdicts; all other verdicts are undecided."""
+    """Return phrases for decisive verdicts; all other verdicts count as undecided."""
     return {"better": f"{b} is better", "worse": f"{a} is better", "different": "they differ"}
 
 
 def _other_metrics(
     first: RunDifference, rest: Sequence[RunDifference], a: str, b: str
 ) -> Iterator[str]:
-    """Yield the better system by the other metrics; undecided and untested metrics are counted."""
+    """Yield the better system by other metrics, and counts of undecided and untested metrics."""
     words = _words(a, b)
     for verdict in sorted(words, key=lambda verdict: verdict != first.verdict):
         names = [cell.metric for cell in rest if cell.verdict == verdict]
@@ -244,7 +244,7 @@ def _other_metrics(
 
 
 def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
-    """Return the number of metrics on which each system is better, for all other scorers."""
+    """Count the metrics in which each system is better, for every other scorer."""
     words = _words(a, b)
     counts = {said: sum(cell.verdict == one for cell in cells) for one, said in words.items()}
     decided = [f"{said} in {n} of {len(cells)} metrics" for said, n in counts.items() if n]
@@ -252,7 +252,7 @@ def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
 
 
 def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
-    """Return a sentence about one cell, with the difference in favour of the winner."""
+    """Return a sentence about one cell, giving the difference in favour of the winner."""
     place = cell.slice if cell.part == WHOLE else cell.part
     where = whose + ("" if place in ("", WHOLE) else f" on {place}")
     signed = Estimate(cell.delta, cell.ci_low, cell.ci_high, "+")
@@ -273,12 +273,12 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
 
 
 def _minus(a: str, b: str, signed: Estimate) -> str:
-    """Return a difference and its direction; names may contain hyphens and equals signs."""
+    """Format a difference with its direction; names may contain hyphens and equals signs."""
     return f"{b} - {a} = {signed}" if (a, b) == ("A", "B") else f"{signed} ({b} minus {a})"
 
 
 def _correction(cell: RunDifference) -> str:
-    """Return a note if a difference is significant by its interval but not after the correction."""
+    """Return a note if the correction makes a difference insignificant despite its interval."""
     if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no significant difference":
         return ""
     if cell.ci_low <= 0.0 <= cell.ci_high:
@@ -290,7 +290,7 @@ def _correction(cell: RunDifference) -> str:
 def comparison_table(
     cells: Sequence[RunDifference], result: RunComparison, a: str = "A", b: str = "B"
 ) -> Table:
-    """Return a table with one row per cell of a comparison; constant columns are omitted."""
+    """Return a table with one row per compared cell, omitting constant columns."""
     by_slice = len({(cell.slice, cell.part) for cell in cells}) > 1
     by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
     corrected = by_slice or any(cell.p_adjusted != cell.p_value for cell in cells)

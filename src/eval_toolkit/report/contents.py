@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eval_toolkit.claims import ClaimReport
 
 Builder: TypeAlias = Callable[[Run, Wanted], Section | None]
-"""Function that builds a section of a run, or returns None if there is nothing to show."""
+"""Function that builds a section of a run's report, or returns None if it does not apply."""
 
 BUILDERS = (
     "headline",
@@ -28,11 +28,11 @@ BUILDERS = (
     "leakage",
     "provenance",
 )
-"""Modules with a `build` function, in report order: answer first, provenance last."""
+"""Modules with a `build` function, in report order: headline first, provenance last."""
 
 
 def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> Iterator[Section]:
-    """Yield the sections of one run; an error in one section does not affect the others.
+    """Yield the sections of one run; an error in a section does not affect the others.
 
     ``names`` are keys of `BUILDERS`.
     """
@@ -59,9 +59,9 @@ def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> It
 def chapters_of(
     runs: Sequence[Run], wanted: Wanted, verdicts: Sequence[ClaimReport | None] = ()
 ) -> list[Chapter]:
-    """Return one chapter per run; with several runs, first their differences from the first run.
+    """Return one chapter per run; for several runs, preceded by a chapter on their differences.
 
-    The first run is the baseline. Verdicts on claims are shown at the top.
+    The first run is the baseline. Verdicts on claims come first.
     """
     if len(runs) == 1:
         claims = next(iter(verdicts), None) or wanted.claims

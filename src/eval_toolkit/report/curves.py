@@ -1,4 +1,4 @@
-"""Discrimination section: ROC and precision-recall curves, and scores."""
+"""Discrimination section: ROC curves, precision-recall curves and score histograms."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,7 +19,7 @@ from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 
 _DRAWS = 10_000_000
-"""Maximum rows times resamples of a band; larger runs use fewer resamples and report how many."""
+"""Maximum product of rows and resamples for a band; larger runs use fewer resamples."""
 _LEAST_DRAWS = 100
 
 
@@ -44,7 +44,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     return Section(
         id="curves",
         menu="Curves",
-        title="How well do scores tell the classes apart?",
+        title="How well do the scores separate the classes?",
         template="curves.html",
         lead=_lead(run, shown),
         data={"figures": figures, "absent": absent},
@@ -105,14 +105,14 @@ def _figures(
         ),
         anchor=f"curves-scores-{at + 1}",
         title=f"Scores by class: {one.name}",
-        caption="The less the classes overlap, the better a threshold can tell them apart.",
+        caption="The less the classes overlap, the better a threshold can separate them.",
     )
 
 
 def _band(
     make: Callable[..., CurveBand], one: Scored, wanted: Wanted, absent: list[str]
 ) -> CurveBand | None:
-    """Return a band, or None if there are too few rows."""
+    """Return a confidence band, or None if there are too few rows."""
     most = max(_LEAST_DRAWS, min(500, _DRAWS // len(one.labels)))
     draws = max(20, min(wanted.n_resamples, most))  # fewer resamples are rejected
     try:

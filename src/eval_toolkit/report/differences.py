@@ -1,4 +1,4 @@
-"""Differences between runs: a summary, paired differences, and disagreements."""
+"""Section on differences between runs: a summary, paired differences, and disagreements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from eval_toolkit.claims import ClaimReport
 
 _LONGEST = 600
-"""Maximum number of characters of a setting that differs."""
+"""Maximum number of characters shown of a setting that differs."""
 MAX_ROWS = 30
 """Maximum number of differences in one chart; the table lists all."""
 
@@ -43,10 +43,10 @@ MAX_ROWS = 30
 def sections(
     runs: Sequence[Run], wanted: Wanted, verdicts: Sequence[ClaimReport | None] = ()
 ) -> Iterator[Section]:
-    """Yield an overview of all runs and the differences between each later run and the first.
+    """Yield an overview of all runs, then a section for each later run compared with the first.
 
-    Verdicts on claims are by default those of ``wanted``. A pair that cannot be compared yields a
-    section with the reason.
+    By default, verdicts on claims are taken from ``wanted``. For a pair that cannot be compared,
+    the section states the reason.
     """
     names = run_names(runs)
     results = [_compared(runs[0], run, wanted) for run in runs[1:]]
@@ -63,7 +63,7 @@ def sections(
 
 
 def _compared(first: Run, other: Run, wanted: Wanted) -> RunComparison | str:
-    """Return the comparison, or the reason why it is impossible."""
+    """Return the comparison, or the reason why the runs cannot be compared."""
     try:
         return _compared_by((first, other), wanted)
     except MissingExtraError:
@@ -121,7 +121,7 @@ def stated(
     confidence: float,
     drawn: str,
 ) -> dict[str, Any]:
-    """Return the short answer, the answer in a sentence, and the main result of each run."""
+    """Return the short verdict, a sentence with the difference, and each run's main result."""
     a, b = pair
     first = _first(result)
     return {
@@ -172,7 +172,7 @@ def _section(
 
 
 def _by_part(runs: tuple[Run, Run], first: RunDifference | None, wanted: Wanted) -> Iterator[Table]:
-    """Yield the differences in the main metric by the parts that the runs' kind reports."""
+    """Yield differences in the main metric for the parts reported by the runs' kind."""
     by = getattr(common_kind(runs), "by", None)
     if by is None or first is None or first.part != WHOLE:
         return
@@ -202,7 +202,7 @@ class _Setting(NamedTuple):
 
 
 class _Main(NamedTuple):
-    """The main result of a run, which the first difference is about."""
+    """Main result of a run: the one compared by the first difference."""
 
     name: str
     run: Run
@@ -213,7 +213,7 @@ class _Main(NamedTuple):
 def _mains(
     runs: Sequence[Run], names: Sequence[str], firsts: Sequence[RunDifference | None]
 ) -> list[_Main]:
-    """Return the main result of each run; ``firsts`` are its differences to the first run."""
+    """Return the main result of each run; ``firsts`` are the differences from the first run."""
     known = [
         (name, run, first, first.scorer_b)
         for name, run, first in zip(names[1:], runs[1:], firsts, strict=True)
@@ -240,7 +240,7 @@ def _each(mains: Sequence[_Main], confidence: float) -> Iterator[str]:
 
 
 def _trust(mains: Sequence[_Main]) -> list[Fact]:
-    """Return the facts that all runs share once, and the others with the name of the run."""
+    """Return facts shared by all runs once, and all other facts with the name of the run."""
     sides = [trust_of(one.run, one.cell, one.block) for one in mains]
     if len(sides) < 2:
         return []
@@ -258,7 +258,7 @@ def _trust(mains: Sequence[_Main]) -> list[Fact]:
 def _figures(
     anchor: str, runs: tuple[Run, Run], result: RunComparison, pair: tuple[str, str]
 ) -> Iterator[Figure]:
-    """Yield charts of all metrics on the first slice, of the first metric, and of survival."""
+    """Yield charts of all metrics on the first slice, the first metric by slice, and survival."""
     cells = result.cells
     known = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not known:
@@ -327,7 +327,7 @@ def _overview(
     results: Sequence[RunComparison | str],
     wanted: Wanted,
 ) -> Section:
-    """Return the differences of all later runs by one metric, corrected for the number of runs."""
+    """Return the differences of all later runs in one metric, corrected for the number of runs."""
     firsts = [_first(found) for found in results]
     mains = _mains(runs, names, firsts)
     adjusted = _holm(firsts)
@@ -344,7 +344,7 @@ def _overview(
     return Section(
         id="differences",
         menu="Comparison",
-        title=f"Every run against {names[0]}",
+        title=f"All runs compared with {names[0]}",
         template="differences.html",
         data=_EMPTY
         | {
@@ -352,7 +352,10 @@ def _overview(
             "said": _overview_answer(names, firsts, adjusted),
             "how": [
                 *_each(mains, wanted.confidence),
-                f"Each run minus {names[0]}; p (Holm) corrects for {len(names) - 1} comparisons.",
+                (
+                    f"Differences are each run minus {names[0]}; p (Holm) is corrected for "
+                    f"{len(names) - 1} comparisons."
+                ),
             ],
             "differ": None,
             "trust": _trust(mains),
@@ -364,7 +367,7 @@ def _overview(
 
 
 def _untested(found: RunComparison | str) -> Status:
-    """Return why a run has no difference from the first."""
+    """Return the reason why a run has no tested difference from the first."""
     return Status("not compared" if isinstance(found, str) else "skipped")
 
 
@@ -373,7 +376,7 @@ def _overview_answer(
     cells: Sequence[RunDifference | None],
     adjusted: Sequence[float | None],
 ) -> str:
-    """Return a sentence on which later runs are better or worse than the first."""
+    """Return a sentence that lists the later runs that are better or worse than the first."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, cell, p in zip(names[1:], cells, adjusted, strict=True):
         verdict = "" if cell is None else _verdict(cell, p)
@@ -397,7 +400,7 @@ _COMPARED = {
 
 
 def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
-    """Return Holm-corrected p-values; None for untested comparisons."""
+    """Return Holm-corrected p-values, with None for untested comparisons."""
     p = [None if cell is None else cell.p_value for cell in cells]
     known = [one for one in p if one is not None]
     corrected = iter(correct_p_values(known, method="holm").tolist() if known else [])
@@ -417,7 +420,7 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
 
 
 def _verdict(cell: RunDifference, adjusted: float | None) -> str:
-    """Return the verdict of a cell by its corrected p-value."""
+    """Return the verdict on a cell according to its corrected p-value."""
     return cell.verdict if adjusted is None else replace(cell, p_adjusted=adjusted).verdict
 
 

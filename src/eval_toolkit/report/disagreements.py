@@ -1,4 +1,4 @@
-"""Units on which two runs disagree, side by side."""
+"""Lists of the units on which two runs disagree, side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,10 +49,10 @@ def disagreements(
     cells: Sequence[RunDifference],
     wanted: Wanted,
 ) -> list[dict[str, Any]]:
-    """Return the units where only A or only B is right, largest gap first.
+    """Return the units where only A or only B is right, largest difference first.
 
-    The first of the ``cells`` with a value is used. If the better direction of the metric is
-    unknown, these are the units where one value is higher.
+    The first of ``cells`` with a value is used. If the metric's direction is unknown, the lists
+    contain the units for which one of the values is higher.
     """
     cell = next((one for one in cells if one.status == "ok" and one.delta is not None), None)
     if cell is None or (cell.slice, cell.scorer) not in runs[0].subjects:
@@ -111,9 +111,9 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
 
 
 def _decided(runs: tuple[Run, Run], cell: RunDifference, common: CommonUnits) -> _Sides | None:
-    """Return the correctness at each run's threshold; 0.5 for probabilities without one.
+    """Return which scores are right at each run's threshold, or at 0.5 if either run has none.
 
-    Comparing a stored threshold with 0.5 would compare thresholds instead of scorers.
+    A stored threshold is never compared with 0.5: that would compare thresholds, not scorers.
     """
     label, _, in_a, _ = common.both("label")
     score_a, score_b, has_a, has_b = common.both("score")
@@ -182,7 +182,7 @@ def _list(
 
 
 def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
-    """Return a note on the thresholds used."""
+    """Return a note on the thresholds that were used."""
     if sides.thresholds is None:
         return ""
     a, b = sides.thresholds
@@ -195,7 +195,7 @@ def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
 
 
 def _texts(run: Run, cell: RunDifference, scorer: str, units: Sequence[str]) -> dict[str, _Said]:
-    """Return the input and the response of each unit, as displayed for the run's kind."""
+    """Return the input and the response of each unit, as displayed by the run's kind."""
     places = [Place(slice=cell.slice, scorer=scorer, unit_id=unit) for unit in units]
     found = {}
     for unit in selected_units(run, places, whole=False):
@@ -215,7 +215,7 @@ def _asked(block: Any) -> str | None:
 
 
 def _answered(blocks: Sequence[Any]) -> str | None:
-    """Return the response or the most likely choice, or the reason why both are missing."""
+    """Return the response or the most likely choice, else the reason why both are missing."""
     for block in blocks:
         if isinstance(block, Messages) and (told := main_reply(block.messages)):
             return f"{told.title or told.role}\n{told.text}"

@@ -1,4 +1,4 @@
-"""Charts of a page: one specification for light and dark mode, with a static image."""
+"""Embed charts in a page: one specification for light and dark mode, and a static image."""
 
 import hashlib
 import re
@@ -40,7 +40,7 @@ _CONFIG: dict[str, Any] = {
 """Colours are CSS variables, so charts follow the theme without being redrawn."""
 
 STILL_WIDTH = 560
-"""Width of the static image; the page scales it."""
+"""Width of the static image, which the page scales."""
 
 
 def themed(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seen(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a specification without the invisible layers of tooltips."""
+    """Return a specification without the invisible layers that provide tooltips."""
     shown = dict(spec)
     for parts in ("layer", "hconcat", "vconcat"):
         if parts in shown:
@@ -96,7 +96,7 @@ def _is_invisible(part: Mapping[str, Any]) -> bool:
 
 
 def _own_ids(svg: str) -> str:
-    """Return an SVG image with unique ids, since shared ids would mix up clip paths."""
+    """Return an SVG image with unique ids, because duplicate ids would mix up clip paths."""
     mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
     return re.sub(r'(?<= id="|url\(#)(?=clip\d)', f"still-{mark}-", svg)
 
@@ -110,11 +110,11 @@ def drawn(
     table: Table | None = None,
     bars: Sequence[Bar] = (),
 ) -> Figure:
-    """Return a chart as a figure of a page.
+    """Return a chart as a figure for a page.
 
-    The description of the chart becomes the alternative text. ``bars`` are shown instead of the
-    chart on narrow screens. The figure has a specification that fills the width of its container,
-    and a static image.
+    The description of the chart becomes the alternative text. On narrow screens, ``bars`` are shown
+    instead of the chart. The figure consists of a specification that fills the width of its
+    container and a static image.
     """
     from markupsafe import Markup
 

@@ -27,7 +27,7 @@ _INLINE = 60
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the headline of a run: the main value and the table of metrics."""
+    """Return the headline section of a run: the main value and the table of metrics."""
     blocks = main_blocks(run)
     if not blocks:
         return None
@@ -88,7 +88,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def claims_shown(report: ClaimReport | None) -> dict[str, Any] | None:
-    """Return verdicts on claims for display; None if there are no claims."""
+    """Return the verdicts on claims for display; None if there are no claims."""
     if report is None:
         return None
     from eval_toolkit.claims import claims_lead, claims_table
@@ -110,11 +110,11 @@ def _required(wanted: Wanted, cell: Cell | None) -> list[Fact]:
 
 
 def _against_samples(run: Run) -> list[str]:
-    """Return the numbers of an imported log that contradict its samples."""
+    """Return notes on numbers in an imported log that contradict its samples."""
     told = (run.manifest.get("config") or {}).get("imported")
     checked = told.get("checked") if isinstance(told, Mapping) else None
     return [
-        f"the log states {one.get('name')} of {one.get('column')} as {one.get('stated')}: "
+        f"the log reports {one.get('name')} of {one.get('column')} as {one.get('stated')}: "
         f"{one.get('verdict')}"
         for one in checked or ()
         if isinstance(one, Mapping) and False in (one.get("agrees"), one.get("stderr_agrees"))
@@ -134,7 +134,7 @@ def _some(names: Sequence[str], limit: int = 6) -> str:
 
 
 def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[dict[str, Any]]:
-    """Return tiles with the other main values; with several scorers, the table contains them."""
+    """Return tiles with further main values; omitted for several scorers, as the table has them."""
     counts = list(headline_text.counted(run, cell, block))
     if several or cell is None:
         return counts if len(counts) > 1 else []
@@ -153,7 +153,7 @@ def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[
 
 
 class _Reasons:
-    """Collector of long or repeated reasons as footnotes."""
+    """Collects long or repeated reasons as numbered footnotes."""
 
     def __init__(self, blocks: Sequence[Block], groups: Sequence[Group]) -> None:
         found: dict[str, list[str]] = {}

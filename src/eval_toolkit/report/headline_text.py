@@ -1,4 +1,4 @@
-"""Summary sentences of a run."""
+"""Sentences that summarise a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _SCORERS_NAMED = 3
 def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block, Cell]]) -> str:
     """Return the main result in one sentence.
 
-    ``of_all`` has the main metric of every scorer, best first.
+    ``of_all`` contains the main metric of every scorer, best first.
     """
     if cell is None and block.error:
         return f"{block.scorer}: error, {block.error}"
@@ -36,7 +36,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
 
 
 def how(run: Run, cell: Cell | None, block: Block) -> str:
-    """Return a description of the value, its sample size and its interval."""
+    """Describe what the value covers, its sample size and its interval."""
     config = run.manifest.get("config") or {}
     kind = kind_named(run.kind)
     subject = list(kind.subject(config))
@@ -59,7 +59,7 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
 
 
 def unknown(cell: Cell | None, block: Block) -> str:
-    """Return the reason why the usual main metric is not shown."""
+    """Explain why the usual main metric is not shown; "" if it is."""
     asked = block.cells.get("attack_success")
     if asked is None or cell is None or asked.status == "ok" or cell.name == asked.name:
         return ""
@@ -83,7 +83,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
     how_ended = "broke" if cell.n_errors else cut
     low, high = sorted(known)
     words = (
-        f"{lacking:,} {what} {how_ended}; for any of their outcomes, the value is between "
+        f"{lacking:,} {what} {how_ended}; depending on their outcomes, the value is between "
         f"{number(low)} and {number(high)}"
     )
     outer = details.get("bounds_ci")
@@ -93,7 +93,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
 
 
 def stopped(results: Mapping[str, Any]) -> str:
-    """Return why a run was stopped early; "" if it has no stopping rule."""
+    """Explain whether and why a run was stopped early; "" if it has no stopping rule."""
     told = results.get("stopping")
     if not isinstance(told, Mapping):
         return ""
@@ -104,7 +104,7 @@ def stopped(results: Mapping[str, Any]) -> str:
         return f"The stopping rule did not end the run early: {reason}."
     saved = counts.get("n_saved", 0)
     return (
-        f"Stopped early: {used:,} of {total:,} samples count, {saved:,} were saved; {reason}. "
+        f"Stopped early: {used:,} of {total:,} samples were used, {saved:,} were saved; {reason}. "
         "The intervals are valid at every look."
     )
 

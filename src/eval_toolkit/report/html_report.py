@@ -1,4 +1,4 @@
-"""Reports as self-contained HTML files."""
+"""Write reports as self-contained HTML files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,9 +28,9 @@ def write_report(
 ) -> Path:
     """Write a self-contained HTML report of one or several runs.
 
-    The sections depend on the contents of a run: the headline with intervals, slices, curves,
+    The sections depend on what a run contains: the headline with intervals, slices, curves,
     calibration, thresholds, worst errors, samples, conversations, leakage and provenance. With
-    several runs, the first is the baseline, and the differences from it come first.
+    several runs, the first is the baseline, and the report starts with the differences from it.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def write_report(
     wanted : Wanted, optional
         Report options.
     claims : path or sequence of Claim or ClaimSpec, optional
-        Claims about the run, shown with the verdicts of `evaluate_gate`; with several runs, claims
-        about each later run, with the first as the baseline.
+        Claims about the run, shown with their verdicts from `evaluate_gate`; with several runs,
+        claims about each later run, with the first run as the baseline.
 
     Returns
     -------
@@ -54,8 +54,8 @@ def write_report(
     Raises
     ------
     InvalidInputError
-        If there are no runs, the suffix is not that of an HTML file, the file cannot be written, or
-        a claim cannot be checked.
+        If there are no runs, the file name does not have an HTML suffix, the file cannot be
+        written, or a claim cannot be checked.
     ArtifactError
         If a run is incomplete or altered.
     MissingExtraError
@@ -132,7 +132,7 @@ def report_html(
 def _verdicts(
     runs: Sequence[Run], claims: str | Path | Sequence[Claim | ClaimSpec] | None
 ) -> list[ClaimReport | None]:
-    """Return the verdicts on each run; of several runs, the first is the baseline and has none."""
+    """Return the verdicts on each run; the first of several is the baseline and has none."""
     if claims is None:
         return [None] * len(runs)
     from eval_toolkit.claims import evaluate_gate, load_claims
@@ -155,7 +155,7 @@ def _verdicts(
 
 
 def page_html(chapters: Sequence[Chapter], title: str, wanted: Wanted, lead: str = "") -> str:
-    """Return chapters as one self-contained page."""
+    """Render chapters as one self-contained page."""
     from markupsafe import Markup
 
     from eval_toolkit import __version__

@@ -9,80 +9,86 @@ from eval_toolkit.runs import Run
 
 ADVICE: Mapping[str, tuple[str, str]] = {
     "LK001": (
-        "Equal rows, up to letter case, whitespace and Unicode composition.",
+        "Rows that are equal except for letter case, whitespace and Unicode composition.",
         (
-            "Drop the copies, preferably before splitting. If copies are real traffic, keep them and "
-            "pass the id of the text as the group, so that intervals account for them."
+            "Drop the copies, preferably before splitting. If the copies reflect real traffic, "
+            "keep them and pass a text id as the group, so that intervals account for them."
         ),
     ),
     "LK002": (
-        "Texts that resemble another text.",
+        "Texts that are very similar to another text.",
         (
-            "Drop them, or keep templates together: split by cluster. Look at pairs whose labels "
-            "differ before trusting either label."
+            "Drop them, or split by cluster so that texts from one template stay together. "
+            "Inspect pairs with different labels before trusting either label."
         ),
     ),
     "LK003": (
         "Texts that are equal except for invisible characters and symbols.",
-        "Drop them. If the test is about such disguises, report these rows as a slice.",
+        "Drop them. If the test covers such obfuscation, report these rows as a separate slice.",
     ),
     "LK004": (
-        "Texts that a tokenizer turns into the same tokens.",
+        "Texts that a tokenizer maps to the same tokens.",
         (
-            "Drop them. Many collisions of different texts mean that the tokenizer does not fit the "
-            "data."
+            "Drop them. Many collisions between different texts mean that the tokenizer does not "
+            "suit the data."
         ),
     ),
     "LK005": (
         "Equal rows with different labels.",
-        "Relabel these rows. Until then drop all of them: it is unknown which label is right.",
+        (
+            "Relabel these rows. Until then, drop all of them, since it is unknown which label is "
+            "correct."
+        ),
     ),
     "LK006": (
-        "Evaluation texts that resemble a training text.",
+        "Evaluation texts that are very similar to a training text.",
         (
             "Drop the evaluation rows; retraining is not needed. Split by cluster or source next "
             "time."
         ),
     ),
     "LK007": (
-        "Groups that occur in several splits.",
+        "Groups with rows in several splits.",
         "Split again, by group.",
     ),
     "LK008": (
         "Evaluation rows that are not later than the training rows.",
-        "Split by time. If most rows would be dropped, one late training row may be the cause.",
+        (
+            "Split by time. If most rows would be dropped, a single late training row may be the "
+            "cause."
+        ),
     ),
     "LK009": (
-        "Texts that look the same but use letters of other alphabets or accents.",
+        "Texts that look the same but contain letters of other alphabets, or accents.",
         (
-            "Drop them, or keep them as a slice of disguised copies. If an accent changes the word, "
-            "check before dropping."
+            "Drop them, or keep them as a slice of obfuscated copies. Check first whether an "
+            "accent changes the meaning of a word."
         ),
     ),
     "LK010": (
-        "A column that gives the label away.",
+        "A column that reveals the label.",
         (
-            "Omit the column, or show that it is known before the label. Dropping rows does "
-            "not help."
+            "Omit the column, or verify that its values are known before the label is. Dropping "
+            "rows does not help."
         ),
     ),
     "LK011": (
         "Texts found in a reference corpus.",
         (
-            "Report the score with and without these rows. Quotations and boilerplate are also found: "
-            "check the shares."
+            "Report the score with and without these rows. Quotations and boilerplate also "
+            "match: check the shares."
         ),
     ),
 }
-"""Purpose and remedy of each built-in check; see ``docs/leakage`` for details."""
+"""Meaning and remedy of each built-in check; see ``docs/leakage`` for details."""
 
 _EXAMPLES = 3
-"""Number of examples of a finding shown at first; the others are folded."""
+"""Number of examples of a finding that are shown; the others are collapsed."""
 _Place: TypeAlias = tuple[str, int]
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None if no check was run."""
+    """Return the section; None if no checks were run."""
     report, dropped = _report(run)
     findings = report.get("findings") if isinstance(report, Mapping) else None
     if not isinstance(findings, list):
@@ -109,7 +115,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _report(run: Run) -> tuple[Any, Mapping[str, int]]:
-    """Return the findings, and the number of rows dropped because of them per split."""
+    """Return the findings, and the number of rows dropped from each split because of them."""
     config = run.manifest.get("config")
     config = config if isinstance(config, Mapping) else {}
     before, dropped = config.get("leakage_report_before_drop"), config.get("n_dropped")
@@ -164,9 +170,9 @@ def _shown(run: Run, found: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]
 
 
 def _examples(evidence: Mapping[str, Any]) -> Iterator[tuple[list[_Place], str]]:
-    """Yield the rows of each example in the evidence, with a short description.
+    """Yield the rows and a short description of each example in the evidence.
 
-    Evidence may come from third-party checks; entries that are not rows of a split are skipped.
+    Evidence may come from third-party checks; entries that do not refer to rows are skipped.
     """
     for places, said in _named(evidence):
         known = [place for place in places if place is not None]
@@ -201,7 +207,7 @@ def _listed(evidence: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def _place(entry: Any) -> _Place | None:
-    """Return the split and the row of an entry; None if it is malformed."""
+    """Return the split and row of an entry; None if the entry is malformed."""
     if not isinstance(entry, Mapping) or "split" not in entry:
         return None
     row = entry.get("row")
@@ -211,7 +217,7 @@ def _place(entry: Any) -> _Place | None:
 
 
 def _told(run: Run, examples: Sequence[tuple[list[_Place], str]]) -> list[dict[str, Any]]:
-    """Return examples with the texts of their rows; each split is read once."""
+    """Return examples with the texts of their rows, reading each split only once."""
     wanted: dict[str, list[int]] = {}
     for places, _ in examples:
         for split, row in places:
@@ -233,7 +239,7 @@ def _told(run: Run, examples: Sequence[tuple[list[_Place], str]]) -> list[dict[s
 
 
 def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield evidence that does not concern single rows."""
+    """Yield evidence that does not refer to individual rows."""
     groups = evidence.get("violating_groups")
     if isinstance(groups, list) and groups:
         more = f" and {len(groups) - 10} more" if len(groups) > 10 else ""
@@ -242,11 +248,11 @@ def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield (
             str(violation.get("split", "")),
             (
-                f"begins at {violation.get('min_later')}, an earlier split ends at "
+                f"begins at {violation.get('min_later')}, but an earlier split ends at "
                 f"{violation.get('max_earlier')}; {violation.get('n_rows')} rows"
             ),
         )
-    for name, columns in (("columns", "gives the label away"), ("suspects", "may give it away")):
+    for name, columns in (("columns", "reveals the label"), ("suspects", "may reveal the label")):
         found = evidence.get(name)
         for column, best in found.items() if isinstance(found, Mapping) else ():
             if isinstance(best, Mapping) and isinstance(best.get("estimate"), int | float):
@@ -257,7 +263,7 @@ def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _dropped_rows(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield row numbers of findings without examples."""
+    """Yield the row numbers of findings that have no examples."""
     drop = found.get("drop_indices")
     for split, rows in drop.items() if isinstance(drop, Mapping) else ():
         more = f" and {len(rows) - 10:,} more" if len(rows) > 10 else ""

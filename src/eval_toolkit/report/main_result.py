@@ -12,14 +12,14 @@ from eval_toolkit.runs.kind_display import kind_named
 
 _CLOSE = 1e-6
 _FEW = 50
-"""Number of positives below which they are counted instead of a percentage."""
+"""Number of positives below which counts are given instead of percentages."""
 _PAIRS = "Ranks a positive row above a negative one in {share} of pairs {ends}"
 
 
 def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) -> str:
     """Return the main result in one sentence with counts; "" if the metric needs no explanation.
 
-    ``confidence`` is the confidence level of rates that the run does not store.
+    ``confidence`` is the confidence level for rates that the run does not store.
     """
     if cell is None or cell.value is None or not cell.has_value:
         return ""
@@ -42,7 +42,7 @@ def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) ->
 
 
 def _right_or_wrong(run: Run, block: Block, cell: Cell) -> tuple[bool, bool]:
-    """Return whether all values of the main column are 0 or 1, and whether units have one each."""
+    """Return whether all values of the main column are 0 or 1, with one value per unit."""
     if block.subject not in run.subjects:
         return False, False
     records = run.records(*block.subject)
@@ -54,9 +54,9 @@ def _right_or_wrong(run: Run, block: Block, cell: Cell) -> tuple[bool, bool]:
 
 
 def catches(run: Run, one: Scored, confidence: float) -> str:
-    """Return how many positives a scorer finds, and its false alarms, at its threshold.
+    """Describe how many positives a scorer detects at its threshold, and its false alarms.
 
-    Return "" without a threshold, with a single class, or with weighted or repeated rows.
+    Returns "" if there is no threshold or only one class, or if rows are weighted or repeated.
     """
     threshold = threshold_of(run, one)
     weighted = "weight" in one.records.columns
@@ -90,7 +90,7 @@ def negatives_of(run: Run) -> str:
 
 
 def _ranks(block: Block) -> str:
-    """Explain the area under the ROC curve; "" if it is not reported."""
+    """Explain the area under the ROC curve in words; "" if the run does not report it."""
     cell = block.cells.get("roc_auc")
     if cell is None or cell.value is None or not cell.has_value:
         return ""

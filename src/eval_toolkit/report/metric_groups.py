@@ -1,4 +1,4 @@
-"""Grouping of metrics for display."""
+"""Group metrics for display."""
 
 import re
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
 
 SHOWN = 12
-"""Maximum number of metrics shown expanded."""
+"""Maximum number of metrics that are initially expanded."""
 _MEANINGS = {
     "pr_auc": "PR-AUC: area under the precision-recall curve",
     "roc_auc": "ROC-AUC: share of pairs in which the positive row has the higher score",
     "brier": "Brier score: mean squared error of the probabilities; lower is better",
     "log_loss": "log-loss of the probabilities; lower is better",
     "match": "the answer matches the reference",
-    "attack_success": "the target failed in some turn",
-    "attack_success_any": "the target failed on some branch",
-    "attack_success_own": "the target failed beyond repeating the tester's words",
+    "attack_success": "the target failed in at least one turn",
+    "attack_success_any": "the target failed on at least one branch",
+    "attack_success_own": "the target failed other than by repeating the tester's words",
     "unprovoked_success": "the target failed before any probe was flagged",
     "probe_flagged": "at least one probe was flagged",
     "over_refusal": "the first reply to a safe prompt refuses",
@@ -31,7 +31,7 @@ _MEANINGS = {
     "first_event_turn": "turn of the first failure, if there is one",
     "probe_distinct_2": "share of distinct pairs of words in the probes",
     "exact_match": "share of answers equal to the reference",
-    "accuracy": "share of questions whose most likely choice is right",
+    "accuracy": "share of questions whose most likely choice is correct",
     "bits_per_byte": "bits per byte of the reference text",
 }
 _DISPLAYED = {
@@ -50,9 +50,9 @@ _PATTERNS = (
     (re.compile(r"op_f1_at_([-0-9.e]+)"), "harmonic mean of precision and recall at threshold {}"),
     (re.compile(r"op_accuracy_at_([-0-9.e]+)"), "share of rows on the right side of threshold {}"),
     (re.compile(r"asr@(\d+)"), "the target failed in at least one of {} rollouts"),
-    (re.compile(r".+_pass@(\d+)"), "at least one of {} attempts is right"),
-    (re.compile(r".+_pass\^(\d+)"), "all of {} attempts are right"),
-    (re.compile(r".+_maj@(\d+)"), "the majority answer of {} attempts is right"),
+    (re.compile(r".+_pass@(\d+)"), "at least one of {} attempts is correct"),
+    (re.compile(r".+_pass\^(\d+)"), "all of {} attempts are correct"),
+    (re.compile(r".+_maj@(\d+)"), "the majority answer of {} attempts is correct"),
     (re.compile(r"failed_by_turn_(\d+)"), "the target failed by turn {}"),
     (re.compile(r"refused_turn_(\d+)"), "the reply in turn {} refuses"),
 )
@@ -60,7 +60,7 @@ _PATTERNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Group of metrics shown together."""
+    """Metrics that are displayed together."""
 
     title: str
     names: Sequence[str]
@@ -70,7 +70,7 @@ class Group:
 
 
 def meaning_of(name: str) -> str:
-    """Return a short description of a metric; "" if the name suffices.
+    """Return a short description of a metric; "" if its name is self-explanatory.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def meaning_of(name: str) -> str:
 
 
 def displayed(name: str) -> str:
-    """Return the name of a metric in sentences; tables have the name that commands take.
+    """Return the display name of a metric for sentences; tables use the name that commands take.
 
     Examples
     --------
@@ -105,9 +105,9 @@ _AT_THRESHOLD = re.compile(r"op_([a-z]\w*?)_at_([-0-9.e]+)")
 
 
 def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
-    """Return the metrics of a run's scorers in groups, with the main group first and expanded.
+    """Return the metrics of a run's scorers in groups; the main group comes first, expanded.
 
-    The kind of the run defines the groups, which contain every metric once.
+    The groups are defined by the kind of the run; each metric is in exactly one of them.
     """
     names = list(dict.fromkeys(name for block in blocks for name in block.cells))
     own = kind_named(run.kind).metric_groups(run.manifest.get("config") or {}, names)

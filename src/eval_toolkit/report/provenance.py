@@ -1,4 +1,4 @@
-"""Provenance section: command, data, versions, and how to reproduce the run."""
+"""Provenance section: how to reproduce the run, its data, and versions."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +15,15 @@ Fact = tuple[str, str, bool]
 """Label, value, and whether the value is a hash or a name to copy."""
 _MOST_FILES, _MOST_CHECKED = 3, 200
 _NO_COMMAND = (
-    "No command line is stored: the run was started from Python code, or before command lines were "
-    "stored. Its settings are:"
+    "No command line is stored, because the run was started from Python code or by an old "
+    "version. Its settings are:"
 )
 _DESCRIBED = ("kind", "name", "revision", "weights_sha256", "dtype", "quantization", "base_url")
-"""Fields that identify a model, in display order; the configuration contains the rest."""
+"""Fields that identify a model, in display order; the full configuration contains the rest."""
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; every run has a manifest."""
+    """Return the section, which every run has."""
     manifest: Mapping[str, Any] = redact_secrets(run.manifest)
     config = manifest.get("config") or {}
     command = str(manifest.get("command") or "")
@@ -59,7 +59,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the settings that are not nested; the full configuration has the others."""
+    """Yield the settings that are not nested; the full configuration lists the others."""
     for name, value in config.items():
         plain = isinstance(value, str | int | float)
         listed = isinstance(value, list) and all(
@@ -70,9 +70,9 @@ def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
-    """Yield notes on what is needed besides the command to reproduce the run."""
+    """Yield notes on what is needed to reproduce the run besides the command."""
     if REDACTED in command:
-        yield f"{REDACTED} replaces a secret, which is never stored: insert your own"
+        yield f"{REDACTED} replaces a secret; secrets are never stored, so insert your own"
     if command and "--overwrite" not in command:
         other = (
             "add --overwrite or choose another --save"
@@ -81,7 +81,7 @@ def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
         )
         yield f"paths are relative to the folder of the original call; if the run still exists, {other}"
     if manifest.get("dirty_flag"):
-        yield "the code had uncommitted changes: the commit does not fully reproduce this run"
+        yield "the code had uncommitted changes, so the commit alone does not reproduce this run"
     config = manifest.get("config") or {}
     task = config.get("task") if isinstance(config.get("task"), Mapping) else {}
     own = str((task or {}).get("class") or "")
@@ -94,7 +94,7 @@ def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
             yield f"the {who} is a user-defined function, {speaker.get('name')}: its code is not stored"
     rescored = manifest.get("rescored")
     if isinstance(rescored, Mapping):
-        yield f"the answers are those of run {rescored.get('run_id')}, rescored"
+        yield f"the answers were taken from run {rescored.get('run_id')} and rescored"
 
 
 def _about_run(manifest: Mapping[str, Any], run: Run) -> Iterator[Fact]:
@@ -303,7 +303,7 @@ def imported_from(manifest: Mapping[str, Any]) -> str:
 
 
 def _stated(value: Any) -> CellLike:
-    """Return a value reported in a log, with its original digits."""
+    """Format a value reported in a log, with its original digits."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Number(value, "r")
     return None if value is None else _plain(value)

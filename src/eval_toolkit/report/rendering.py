@@ -1,4 +1,4 @@
-"""Templates and assets; all text is escaped, and scripts are allowed by hash."""
+"""Rendering of templates and assets; all text is escaped, and scripts are allowed by hash."""
 
 import base64
 import functools
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def asset(name: str) -> str:
-    """Return the contents of a file in ``report/assets``."""
+    """Return the content of a file in ``report/assets``."""
     found = resources.files("eval_toolkit.report").joinpath("assets").joinpath(name)
     return found.read_text(encoding="utf-8")
 
@@ -42,8 +42,8 @@ def stylesheet() -> str:
 def chart_library() -> str:
     """Return the JavaScript of Vega, Vega-Lite and Vega-Embed, from vl-convert.
 
-    Empty if the process that reads it dies, for example under a memory limit; the page then shows
-    static images.
+    Returns "" if the process that reads it dies, for example under a memory limit; the page then
+    shows static images.
     """
     from eval_toolkit._internal import optional
     from eval_toolkit.report.plots.static_images import picture
@@ -60,7 +60,7 @@ def chart_library() -> str:
 
 
 def content_policy(scripts: Sequence[str]) -> str:
-    """Return a Content-Security-Policy that allows only these scripts and loads nothing else.
+    """Return a Content-Security-Policy that allows these scripts and no other resources.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def content_policy(scripts: Sequence[str]) -> str:
 
 
 def json_script(payload: Any) -> "Markup":
-    """Return JSON that is safe inside a script element: no string in it can close that element."""
+    """Return JSON that is safe inside a script element, which no string in it can close."""
     from markupsafe import Markup
 
     text = json.dumps(sanitize_for_json(payload), allow_nan=False, separators=(",", ":"))
@@ -93,7 +93,7 @@ def _table(table: Table, sortable: bool) -> "Markup":
 
 
 def _name(name: object, limit: int) -> "Markup":
-    """Return a name that may wrap between its words."""
+    """Return a name as HTML that may wrap between its words."""
     from markupsafe import Markup
 
     return Markup(html_name(name, limit))  # noqa: S704 - all text is escaped
@@ -117,7 +117,7 @@ def _verdict(text: object, limit: int) -> "Markup":
 
 
 def _side_by_side(blocks: Sequence[Block]) -> list[Block | list[Block]]:
-    """Return the blocks of groups without their titles; answer and reference share a row."""
+    """Return the blocks without group titles, with answer and reference in the same row."""
     lines: list[Block | list[Block]] = []
     beside: list[Block] = []
     for block in _ungrouped(blocks):
@@ -132,7 +132,7 @@ def _side_by_side(blocks: Sequence[Block]) -> list[Block | list[Block]]:
 
 
 def _ungrouped(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks; an expanded group is replaced by its blocks."""
+    """Yield blocks, replacing expanded groups by their blocks."""
     for block in blocks:
         if isinstance(block, Group) and not block.folded:
             yield from block.blocks
@@ -142,7 +142,7 @@ def _ungrouped(blocks: Sequence[Block]) -> Iterator[Block]:
 
 @functools.cache
 def environment() -> "Environment":
-    """Return the Jinja environment: undefined names raise, and all text is escaped."""
+    """Return the Jinja environment, in which undefined names raise and all text is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(

@@ -25,9 +25,9 @@ def named_text(text: str, names: tuple[str, str]) -> str:
 
 
 def named_table(table: Table, names: tuple[str, str]) -> Table:
-    """Return a comparison table with the names of the runs, verdict and difference first.
+    """Return a comparison table with the names of the runs, and verdict and difference first.
 
-    A narrow screen shows only the first columns; there the interval is below the difference.
+    Narrow screens show only the first columns, with the interval below the difference.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def named_table(table: Table, names: tuple[str, str]) -> Table:
 
 
 def _verdict_first(table: Table) -> tuple[list[str], Rows]:
-    """Return header and rows: what is compared, verdict, difference with interval, the rest."""
+    """Return header and rows with verdict and difference right after what is compared."""
     header = list(table.header)
     delta = next((header.index(name) for name in ("B - A", "B − A") if name in header), None)
     if delta is None or "interval" not in header:

@@ -1,4 +1,4 @@
-"""Samples section: wrong, failed and right units."""
+"""Samples section: examples of wrong, failed and right units."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,13 +21,13 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 
 MAX_PARTS = 20
-_BARS = "bars are each choice's share of the probability of all choices"
-_GUESSED = "the run has no references; the right choice is marked if the grades determine it"
-_ABSENT = "the run has no references: look up the right answers in the data"
+_BARS = "bars show each choice's share of the total probability of all choices"
+_GUESSED = "the run has no references; the correct choice is marked if the grades determine it"
+_ABSENT = "the run has no references; look up the correct answers in the data"
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None for runs whose kind displays its units elsewhere."""
+    """Return the section; None for kinds of runs that display their units elsewhere."""
     kind = kind_named(run.kind)
     words = kind.words
     block = main_block(run)
@@ -77,7 +77,7 @@ def _notes(lists: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _column(block: Block | None, records: Records) -> tuple[str, bool | None]:
-    """Return the column that judges answers, and whether higher is better (None if unknown)."""
+    """Return the column that determines which answers are right, and its direction."""
     cells: Mapping[str, Cell] = {} if block is None else block.cells
     main = None if block is None else main_cell(block)
     names = [] if main is None else [main.name]
@@ -92,9 +92,9 @@ def _column(block: Block | None, records: Records) -> tuple[str, bool | None]:
 
 
 def _by_column(records: Records, column: str, direction: bool | None, words: Words) -> Outcomes:
-    """Return right and wrong answers by one column.
+    """Return right and wrong answers according to one column.
 
-    If the better direction is unknown, the lowest values take the place of wrong answers.
+    If the direction is unknown, the answers with the lowest values are listed as wrong.
     """
     status, values = records.status[column], records.columns[column]
     known = status == "ok"
@@ -132,13 +132,12 @@ def _by_column(records: Records, column: str, direction: bool | None, words: Wor
         of=np.array([names.get(one, one) for one in of], dtype=object),
         titles=titles,
         rank=rank,
-        lead=f"{len(records):,} {words.attempt}s, judged here by {column}. The most "
-        "informative come first.",
+        lead=f"{len(records):,} {words.attempt}s, judged by {column}, most informative first.",
     )
 
 
 def _sureness(records: Records) -> FloatArray:
-    """Return the margin of the chosen answer; 0 if unknown."""
+    """Return the margin by which the chosen answer leads; 0 if unknown."""
     if "margin" not in records.columns:
         return np.zeros(len(records))
     known = records.status["margin"] == "ok"
@@ -146,7 +145,7 @@ def _sureness(records: Records) -> FloatArray:
 
 
 def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[dict[str, Any]]:
-    """Return the positions of records by outcome, independent of the order of the records."""
+    """Return the positions of records by outcome, independently of the order of the records."""
     places = {name: np.flatnonzero(found.of == name) for name in found.titles}
     shares = _shares({name: len(some) for name, some in places.items()}, limit)
     # The first attempt at each unit precedes second attempts, which are often identical.
@@ -175,7 +174,7 @@ def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[
 
 
 def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Return the number of units shown per outcome: a minimum each, then more of the first."""
+    """Return the number of units to show per outcome: a minimum each, the rest for the first."""
     few = max(1, limit // 5)
     shown = {name: min(n, few) for name, n in counts.items()}
     for name in counts:
@@ -185,7 +184,7 @@ def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def _in_turn(places: Sequence[int], names: Any) -> list[int]:
-    """Return positions in round-robin order of their names."""
+    """Return positions in round-robin order over their names."""
     seen: dict[str, int] = {}
     turns = []
     for at in places:
@@ -196,7 +195,7 @@ def _in_turn(places: Sequence[int], names: Any) -> list[int]:
 
 
 def _by_part(records: Records, found: Outcomes, words: Words) -> Table | None:
-    """Return a table of the outcomes of attempts by part."""
+    """Return a table with the outcomes of attempts by part."""
     parts = records.slices.get(found.spread)
     if parts is None or len(set(parts.tolist())) < 2:
         return None
@@ -227,7 +226,7 @@ def _add_cards(
     lists: Sequence[dict[str, Any]],
     column: str,
 ) -> None:
-    """Add the units to their lists, each with its display data."""
+    """Add the display data of units to the lists to which they belong."""
     words = kind_named(run.kind).words
     several = bool((records.attempt > 1).any())
     chosen = [at for one in lists for at in one["places"]]
@@ -275,7 +274,7 @@ def _is_reference(block: Any) -> bool:
 
 
 def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
-    """Yield the grades; columns missing for the same reason share an entry."""
+    """Yield the grades of a record; columns that are missing for the same reason share an entry."""
     absent: dict[tuple[str, str], list[str]] = {}
     for name, values in records.columns.items():
         status = str(records.status[name][at])
@@ -290,7 +289,7 @@ def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
 
 
 def _grade(value: float) -> str:
-    """Return a grade with the digits of tables; 0, 1 and counts without decimals."""
+    """Format a grade as in tables, but 0, 1 and counts without decimals."""
     return f"{value:.0f}" if value.is_integer() else number(value)
 
 

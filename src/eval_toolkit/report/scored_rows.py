@@ -20,13 +20,13 @@ MAX_SUBJECTS = 6
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scored:
-    """Rows of a scorer on a slice, with labels and scores."""
+    """Labels and scores of one scorer on one slice."""
 
     slice: str
     scorer: str
     records: Records
     rows: IntArray
-    """Positions in the records of rows with a score."""
+    """Positions of the rows with a score in the records."""
     name: str
     """Name of the scorer, with its slice if there are several."""
 
@@ -80,13 +80,13 @@ class Scored:
         return len(self.scores) > 0 and bool(((self.scores >= 0) & (self.scores <= 1)).all())
 
     def parts(self, row: int) -> list[tuple[str, str]]:
-        """Return the part of a row in each named slice."""
+        """Return the parts of the data to which a row belongs, with their names."""
         at = self.rows[row]
         return [(name, str(values[at])) for name, values in self.records.slices.items()]
 
 
 def label_names(run: Run) -> dict[int, str]:
-    """Return the user's name of each label, 0 and 1; empty if the labels were numbers."""
+    """Return the user's names of labels 0 and 1; empty if the labels were numbers."""
     stored = run.manifest.get("label_names")
     found = stored.items() if isinstance(stored, Mapping) else ()
     return {int(label): str(name)[:200] for label, name in found if label in ("0", "1") and name}
@@ -101,8 +101,8 @@ def class_names(run: Run) -> tuple[str, str]:
 def scored_of(run: Run) -> list[Scored]:
     """Return the scores of each scorer; parts are included in their slice.
 
-    They are in stored order, with slices used to select thresholds last; empty for runs without
-    labels and scores.
+    The stored order is kept, except that slices used to select thresholds come last. The result is
+    empty for runs without labels and scores.
     """
     fitted = fitted_on(run)
     # Slices used to select thresholds come last: their charts are the first to be omitted.
@@ -156,7 +156,7 @@ def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
     """Return notes on out-of-fold scores and repeated rows in a run with folds."""
     if not run.cells.folds:
         return []
-    said = "rows of all folds together, each scored in the fold that held it out"
+    said = "rows of all folds are pooled; each was scored in the fold that held it out"
     n_rows, n_units = len(shown[0].rows), len(np.unique(shown[0].unit_ids))
     if n_units < n_rows:
         said += f"; a row counts once per seed: these {n_rows:,} rows are {n_units:,} distinct ones"
@@ -186,7 +186,7 @@ class Point:
 
     @property
     def said(self) -> str:
-        """Rule for the threshold, and the slice on which it was selected."""
+        """Rule that selected the threshold, and the slice on which it was selected."""
         return f"{self.criterion}, chosen on {self.fitted_on}" if self.fitted_on else self.criterion
 
 

@@ -1,4 +1,4 @@
-"""Sections of a report with templates, figures and chapters."""
+"""Data model of reports: chapters, sections and figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """Row of a forest plot for narrow screens; positions are percentages of its width."""
+    """Row of a forest plot for narrow screens; positions are percentages of the width."""
 
     name: str
     shown: str
@@ -24,14 +24,14 @@ class Bar:
     low: float | None = None
     high: float | None = None
     line: float | None = None
-    """Place of the reference line."""
+    """Position of the reference line."""
     tone: str = ""
     """Verdict of a comparison: "better", "worse", "undecided" or ""."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Chart of a page, as returned by `figures.drawn`."""
+    """Chart in a page, as returned by `figures.drawn`."""
 
     id: str
     title: str
@@ -43,16 +43,16 @@ class Figure:
     table: Table | None = None
     """Data of the chart, as an accessible alternative to the image."""
     bars: Sequence[Bar] = ()
-    """Rows shown instead of the chart on narrow screens."""
+    """Rows that replace the chart on narrow screens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """Part of a report.
 
-    ``id`` is an anchor of letters and hyphens, made unique on pages of several runs; ``menu`` is
-    the label for the navigation. The template, a file in ``report/templates``, receives the section
-    as ``section``. ``notes`` explain the values.
+    ``id`` is an anchor of letters and hyphens, which is made unique on pages with several runs;
+    ``menu`` is the label in the navigation. The template, a file in ``report/templates``, receives
+    the section as ``section``. ``notes`` explain the values.
     """
 
     id: str
@@ -75,17 +75,17 @@ class Chapter:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options for the level of detail in a report."""
+    """Options for the contents of a report."""
 
     n_samples: int = 20
-    """Maximum number of samples per kind, conversations per outcome, disagreements of scorers and
-    slices per chart; half as many false alarms, misses and rows that only one run has right."""
+    """Maximum number of samples or conversations per outcome, disagreements between scorers, and
+    slices per chart; half as many for false alarms, misses and rows that only one run has right."""
     confidence: float = 0.95
-    """Confidence level of intervals computed by the report: bands, reliability, differences."""
+    """Confidence level of intervals that the report computes: bands, reliability, differences."""
     n_resamples: int = 1000
-    """Number of resamples of bands and of differences between runs."""
+    """Number of resamples for bands and for differences between runs."""
     seed: int = 42
     claims: ClaimReport | None = None
-    """Verdicts on claims about the run, from `evaluate_gate`, to show next to the answer."""
+    """Verdicts on claims about the run, from `evaluate_gate`, shown next to the main result."""
     charts: bool = True
     """Whether to include charts; tables are always included."""

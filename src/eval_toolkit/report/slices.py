@@ -22,13 +22,13 @@ from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
 MAX_TABLE = 200
-"""Maximum number of slices in the table; the others are counted."""
+"""Maximum number of slices in the table; a note gives the total number."""
 MAX_SCORERS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """A slice of one scorer, with the cell of the main metric and all other cells."""
+    """Results of one scorer on one slice: the main metric's cell and all other cells."""
 
     name: str
     n: int | None
@@ -56,7 +56,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             continue  # the scorer failed or was skipped everywhere, which is reported below
         shown, how = _most_useful(rows, whole, wanted.n_samples)
         if len(shown) < len(rows):
-            notes.append(f"{scorer}: {len(rows)} slices, {how} are drawn")
+            notes.append(f"{scorer}: {len(rows)} slices, of which {how} are drawn")
         if wanted.charts:
             figures.append(_forest(shown, whole, scorer, several=several, at=len(figures)))
         tables.append(_table(rows[:MAX_TABLE], scorer if several else ""))
@@ -79,7 +79,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _whole(run: Run) -> str:
-    """Return the name of the overall slice or of the mean over folds; "" if there is none."""
+    """Return the name of the overall slice, or of the mean over folds; "" if there is neither."""
     names = run.cells.slices
     if run.cells.folds:
         return next((block.name for block in main_blocks(run)), "")
@@ -89,10 +89,9 @@ def _whole(run: Run) -> str:
 
 
 def parts_of(run: Run) -> list[Block]:
-    """Return the cells of every slice and scorer, then those of the named parts of each slice.
+    """Return the cells of every slice and scorer, each slice followed by its named parts.
 
-    Subjects of a task, categories of rollouts and folds are parts, too; parts of a fold are
-    omitted.
+    Subjects of a task, categories of rollouts and folds are also parts; parts of folds are omitted.
     """
     folds = run.cells.folds
     found = blocks_of(run, parts=True)
@@ -108,7 +107,7 @@ def _main_name(blocks: Sequence[Block]) -> str:
 
 
 def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
-    """Return one row per slice, with reasons for missing values."""
+    """Return one row per slice, with the reasons for missing values."""
     if not any(main in block.cells for block in blocks):  # this scorer has other metrics
         main = next((_main_name([block]) for block in blocks if block.cells), main)
     return [
@@ -124,16 +123,16 @@ def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
 
 
 def _without(block: Block, main: str) -> Cell:
-    """Return a cell with the reason why a scorer has no value on this slice."""
+    """Return an empty cell with the reason why a scorer has no value on a slice."""
     why = block.error or block.skipped or f"there is no {main} here"
     status = "error" if block.error else "skipped"
     return Cell(name=main, value=None, status=status, reason=why, details={})
 
 
 def _most_useful(rows: Sequence[_Row], whole: str, limit: int) -> tuple[list[_Row], str]:
-    """Return the overall row, errors and the worst slices in stored order, with a description.
+    """Return the overall row, errors and the worst slices in stored order, and a description.
 
-    If the better direction is unknown, the first slices are returned.
+    If the metric's direction is unknown, the first slices are returned instead.
     """
     if len(rows) <= limit:
         return list(rows), ""
@@ -222,7 +221,7 @@ def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
 
 
 def _lead(blocks: Sequence[Block], main: str, whole: str, what: str) -> str:
-    """Return a sentence on the lowest and the highest slice of one scorer."""
+    """Return a sentence on the slices with the lowest and the highest value of one scorer."""
     parts = [block for block in blocks if block.name != whole]
     n = len(parts)
     told = f"{f'{whole} and ' if whole else ''}{n} {what}{'s' if n != 1 else ''}"

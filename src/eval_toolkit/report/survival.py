@@ -20,8 +20,8 @@ from eval_toolkit.runs.folder import TURNS
 _CURVES = {
     "survival": ("Conversations without a failure", "Share without a failure"),
     "survival_own": (
-        "Conversations without a failure beyond an echo of the tester",
-        "Share without a failure beyond an echo",
+        "Conversations without a failure other than an echo of the tester",
+        "Share without a failure other than an echo",
     ),
 }
 _COUNTS = ("times", "n_at_risk", "n_events")
@@ -100,8 +100,8 @@ def overlaid(runs: Sequence[Run], names: Sequence[str], anchor: str) -> list[Fig
 def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
     """Return a stored curve with an entry for every turn up to the depth; None if it is undefined.
 
-    A curve is stored at the turns where a conversation ended. The intervals are those of
-    `SurvivalCurve.failure_by`, as in the cells of failures by turn. For a scorer that only sees
+    Runs store a curve only at turns where a conversation ended. Intervals are computed by
+    `SurvivalCurve.failure_by`, as for the cells of failures by turn. For scorers that see only
     complete conversations, earlier turns are omitted.
     """
     if not isinstance(stored, Mapping) or stored.get("status") != "ok" or not stored.get("times"):
@@ -161,7 +161,7 @@ def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figu
 
 
 def _estimated(curve: Mapping[str, Any], level: str) -> str:
-    """Return a description of the shares and their intervals."""
+    """Describe how the shares and their intervals were estimated."""
     if curve["methods"] == {"wilson"}:
         return f"Observed shares, {level} Wilson intervals"
     more = (
@@ -190,7 +190,7 @@ def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
 
 
 def _lead(curve: Mapping[str, Any]) -> str:
-    """Return a sentence on the failures after the first and after the last observed turn."""
+    """Return a sentence on the failures by the first and by the last observed turn."""
     times, held = list(curve["times"]), list(curve["survival"])
     shares = [percent_and_ends(1.0 - one)[0] for one in (held[0], held[-1])]
     first = f"By turn {Count(times[0])} the target had failed in {shares[0]} of conversations"
@@ -217,7 +217,7 @@ def _notes(curve: Mapping[str, Any]) -> list[str]:
 
 
 def _by_turn(stored: Mapping[str, Any], run: Run) -> list[Table]:
-    """Return the outcomes of each turn, regardless of earlier turns."""
+    """Return a table with the outcomes of each turn, regardless of earlier turns."""
     turns = stored.get("turns")
     if not isinstance(turns, list) or not turns:
         return []
@@ -242,12 +242,12 @@ def _by_turn(stored: Mapping[str, Any], run: Run) -> list[Table]:
 
 
 def _known(value: Any) -> int | float | None:
-    """Return a stored number; None for other values."""
+    """Return a stored value if it is a number, else None."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _by_attack(run: Run, confidence: float) -> list[Table]:
-    """Return the success rate of each attack, if there are several."""
+    """Return a table with the success rate of each attack, if there are several."""
     attacks, units, events = _probes(run)
     names = np.unique(attacks)
     if len(names) < 2:

@@ -28,7 +28,7 @@ _RATES = ("precision", "recall", "fpr", "f1")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Grid:
-    """Thresholds in ascending order, with the positives and negatives at or above each."""
+    """Ascending thresholds, with the numbers of positives and negatives at or above each."""
 
     thresholds: FloatArray
     tp: IntArray
@@ -97,12 +97,12 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) -> Grid:
-    """Return thresholds taken from the scores, with the exact counts at each.
+    """Return a grid of thresholds taken from the scores, with exact counts at each.
 
-    These are all distinct scores, or about 1 000 if there are more: every threshold that minimises
-    the cost for some cost ratio, and others by rank. The grid also contains the requested
-    thresholds ``also``, and one above all scores, at which no row is positive. One class may be
-    absent.
+    The grid contains all distinct scores or, if there are more than about 1 000, every threshold
+    that minimises the cost for some cost ratio and others chosen by rank. It also contains the
+    thresholds in ``also`` and one above all scores, at which no row is positive. One of the classes
+    may be absent.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) ->
 
 
 def _by_rank(ordered: FloatArray) -> FloatArray:
-    """Return scores at even ranks, denser towards the top, where detectors operate."""
+    """Return scores at evenly spaced ranks, denser towards the top, where detectors operate."""
     n = len(ordered)
     if n == 0:
         return ordered
@@ -179,7 +179,7 @@ def _start(grid: Grid, points: Sequence[Point], one: Scored) -> int:
 
 
 def _table(one: Scored, thresholds: Sequence[float], points: Sequence[Point]) -> Table:
-    """Return the table shown without JavaScript."""
+    """Return the table that is shown if JavaScript is disabled."""
     stored = {point.threshold: point.said for point in points}
     rows = []
     for threshold in sorted({*thresholds, *stored}):

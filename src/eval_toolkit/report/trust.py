@@ -1,4 +1,4 @@
-"""Evidence for and against the main result of a run, and what is not known."""
+"""Evidence for and against the main result of a run, and gaps in it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ from eval_toolkit.runs.kind_display import kind_named
 
 _FEW = 30
 _MUCH = 0.01
-"""Minimum share of truncated answers that is reported."""
+"""Share of truncated answers above which a warning is given."""
 Tone: TypeAlias = Literal["good", "warning", "unknown", ""]
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact about the evidence."""
+    """Fact about the evidence."""
 
     name: str
     said: str
     tone: Tone = ""
-    """Whether the fact supports the result, warns of it, or is a gap; "" for a plain fact."""
+    """Whether the fact supports the result ("good"), is a warning or a gap; "" if it is neutral."""
 
 
 def trust_of(run: Run, cell: Cell | None, block: Block) -> list[Fact]:
     """Return facts about the reliability of the main result.
 
-    These are sample size and groups, base rate, threshold, missing results, truncated answers,
-    leakage, judges, and what the run cannot show.
+    The facts cover sample size and groups, base rate, threshold, missing results, truncated
+    answers, leakage, judges, and what the run cannot show.
     """
     scored = [one for one in scored_of(run) if one.subject == block.subject]
     facts = [*_size(run, cell)]
@@ -87,11 +87,11 @@ def _threshold(run: Run, one: Scored) -> Iterator[Fact]:
     elif one.slice in fitted_on(run):
         yield Fact("threshold", "a threshold was chosen on these rows", "warning")
     elif not points and one.are_probabilities:
-        yield Fact("threshold", "0.5, the default: not chosen by the cost of errors")
+        yield Fact("threshold", "0.5, the default, which does not reflect the cost of errors")
 
 
 def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
-    """Return the number of units without a result."""
+    """Return a fact on the number of units without a result."""
     counts = whole_numbers(run.manifest.get("counts"))
     n_errors = max(0 if cell is None else cell.n_errors, counts.get("n_errors", 0))
     n_skipped = max(0 if cell is None else cell.n_skipped, counts.get("n_skipped", 0))
@@ -110,14 +110,16 @@ def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
 
 
 def _truncated(run: Run) -> Iterator[Fact]:
-    """Yield the number of answers that were cut, by finish reason."""
+    """Yield a fact on the number of truncated answers, by finish reason."""
     n, reasons = _reasons(run)
     if n:
         ways = [
             f"{reasons[name]:,} {said}" for name, said in CUT_REASONS.items() if name in reasons
         ]
         n_cut = sum(reasons.values())
-        said = f"{n_cut:,} of {n:,} answers were cut" + (f": {', '.join(ways)}" if ways else "")
+        said = f"{n_cut:,} of {n:,} answers were truncated" + (
+            f": {', '.join(ways)}" if ways else ""
+        )
         if n_cut > _MUCH * n:
             advice = "" if set(reasons) == {"content_filter"} else "raise --max-tokens, or "
             yield Fact("truncated", f"{said}; {advice}inspect some", "warning")
@@ -149,7 +151,7 @@ def _reasons(run: Run) -> tuple[int, dict[str, int]]:
 
 
 def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:
-    """Yield the findings of leakage checks; a missing check is reported as a gap."""
+    """Yield the result of the leakage checks; missing checks are reported as a gap."""
     report = run.manifest.get("leakage_report")
     findings = report.get("findings") if isinstance(report, Mapping) else None
     if isinstance(findings, list):
@@ -170,12 +172,12 @@ def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:
 
 
 def _judges(run: Run, block: Block) -> Iterator[Fact]:
-    """Yield each judge with the agreement of its votes."""
+    """Yield a fact for each judge, with the agreement between its votes."""
     judges = run.manifest.get("judges")
     agreements = dict(_agreements(run, block))
     for name in dict.fromkeys([*map(str, judges or ()), *agreements]):
         agreed = agreements.get(name, "")
-        said = f"{name}: {agreed}its agreement with people is unknown"
+        said = f"{name}: {agreed}its agreement with humans is unknown"
         yield Fact("judge", said, "unknown")
 
 

@@ -37,7 +37,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         template="worst_errors.html",
         lead=""
         if run.inputs is not None
-        else "The run has no texts: store them with --text or inputs= to read them here.",
+        else "The run stores no texts; store them with --text or inputs= to show them here.",
         data={
             "errors": [list(_errors(run, one, share)) for one in shown],
             "disagreements": [_disagreements(run, *pair, wanted.n_samples) for pair in pairs],
@@ -81,7 +81,7 @@ def _said(n: int, limit: int, told: str, what: str) -> str:
 def _rows(
     run: Run, one: Scored, places: IntArray, scores: Sequence[FloatArray]
 ) -> list[dict[str, Any]]:
-    """Return display data of rows, with their texts if known."""
+    """Return the display data of rows, with their texts if stored."""
     units = [str(one.unit_ids[place]) for place in places]
     texts = {} if run.inputs is None else run.inputs.texts_of(one.slice, units)
     names = label_names(run)
@@ -98,7 +98,7 @@ def _rows(
 
 
 def _shown(scores: Sequence[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return rows with texts, and a table for runs without texts."""
+    """Return rows with texts, or a table for runs without texts."""
     cells = [[row["unit"], row["label"], *row["scores"], ", ".join(row["parts"])] for row in rows]
     table = Table(["row", "label", *scores, "parts"], cells).without_empty(2 + len(scores))
     return {"scores": scores, "rows": rows, "table": table}
@@ -123,12 +123,12 @@ def _disagreements(run: Run, one: Scored, other: Scored, limit: int) -> dict[str
     n, ranked = len(ranked), ranked[:limit]
     of_other = np.full(len(one.scores), np.nan)
     of_other[places] = yours
-    how = "scores are farthest apart" if alike else "ranks of the scores are farthest apart"
+    how = "scores differ most" if alike else "score ranks differ most"
     return {
         "title": f"Where {one.scorer} and {other.scorer} disagree",
         "said": f"Rows whose {how}; {len(ranked):,} of {n:,} that differ are shown."
         if n
-        else "They give every row the same score.",
+        else "Both scorers give every row the same score.",
         "wide": True,
         **_shown(
             [one.scorer, other.scorer], _rows(run, one, places[ranked], [one.scores, of_other])
@@ -152,7 +152,7 @@ def _common(one: Scored, other: Scored) -> tuple[IntArray, IntArray]:
 
 
 def _percentile(values: FloatArray) -> FloatArray:
-    """Return the percentile rank of each row; ties share their midrank."""
+    """Return the percentile rank of each row; ties get their midrank."""
     ordered = np.sort(values)
     low = np.searchsorted(ordered, values, side="left")
     high = np.searchsorted(ordered, values, side="right")

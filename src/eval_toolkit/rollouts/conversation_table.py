@@ -1,4 +1,4 @@
-"""Table of conversations in rollouts, one row each."""
+"""Table of the conversations in rollouts, with one row per conversation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FAILED = "failed"
 
 
 class ConversationTable(AnswersTable):
-    """Table of conversations, made by `conversation_table`.
+    """Table of conversations, as returned by `conversation_table`.
 
     The columns are ``id``, ``prompt``, ``turns`` (number of turns), ``reply``, one for each scorer,
-    ``failed`` (whether the target failed; None if unknown) and ``error``. The reply is the one with
-    which the target failed, else the last one, and the scores are those of that reply.
+    ``failed`` (whether the target failed; None if unknown) and ``error``. The reply is the one in
+    which the target failed, or else the last one, and the scores are the scores of that reply.
     ``attempt``, ``category`` and ``conversation`` (all messages) are added if there are several
     attempts, categories or conversations of several turns.
 
@@ -39,7 +39,7 @@ class ConversationTable(AnswersTable):
 def conversation_table(
     graphs: Iterable[Graph[Any, Any]], prompts: Sequence[Any] = ()
 ) -> ConversationTable:
-    """Return a table of all conversations in the rollouts, in order.
+    """Convert rollouts to a table of all conversations, in order.
 
     In a tree, every path from the seed prompt to a last turn is a conversation.
 
@@ -71,17 +71,17 @@ def conversation_table(
 
 
 def _ending(path: Sequence[Node[Any, Any]], scorers: Sequence[str]) -> dict[str, Any]:
-    """Return the number of turns, the decisive reply, its scores and the outcome."""
+    """Return a conversation's number of turns, decisive reply, scores and outcome."""
     answered = [node for node in path if node.response is not None]
     failing = next((node for node in answered if node.event), None)
-    shown = failing or (answered[-1] if answered else None)
+    decisive = failing or (answered[-1] if answered else None)
     known = bool(path) and all(node.event is not None for node in path)
     broken = bool(path) and path[-1].status not in ("ok", "ended")
-    scores = {} if shown is None else shown.scores
+    scores = {} if decisive is None else decisive.scores
     return {
         **{name: scores.get(name) for name in scorers},
         "turns": len(answered),
-        "reply": None if shown is None else str(shown.response),
+        "reply": None if decisive is None else str(decisive.response),
         _FAILED: True if failing else False if known else None,
         "error": str(redact_secrets(path[-1].reason)) if broken else None,
     }

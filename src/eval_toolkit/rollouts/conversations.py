@@ -1,4 +1,4 @@
-"""Conversations: strings with structured messages."""
+"""Conversations, represented as strings with structured messages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,14 +21,14 @@ class Turn:
     probe: str
     response: str
     score: float | None = None
-    """Score of the response by the first scorer, if any; refining attacks may use it."""
+    """Score of the response by the first scorer, if any; iterative attacks may use it."""
 
 
 class Conversation(str):
-    r"""State of a conversation: a string with structured messages.
+    r"""State of a conversation, represented as a string with structured messages.
 
-    As a string, it is the seed prompt followed by one paragraph per message, so it can be
-    passed wherever a string is accepted. Chat models receive `messages`.
+    The string is the seed prompt followed by one paragraph per message, so a conversation can be
+    passed wherever a string is accepted. Chat models receive `messages` instead.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Conversation(str):
     turns : iterable of Turn
         Completed exchanges, in order.
     probe : str, optional
-        Last probe, if unanswered.
+        Last probe, if it has not been answered yet.
     opening : bool, default False
-        Whether the seed prompt is the first message and visible to the target. Otherwise it is the
+        Whether the seed prompt is the first message and visible to the target. Otherwise, it is the
         tester's goal, and the target sees only the probes.
 
     Examples
@@ -76,15 +76,15 @@ class Conversation(str):
         """Return the conversation as a string."""
         if not isinstance(goal, str):
             raise InvalidTypeError(f"`goal` must be a string, got {goal!r:.80}")
-        told = tuple(turns)
+        exchanges = tuple(turns)
         parts = [str.__str__(goal)]
-        for turn in told:
+        for turn in exchanges:
             parts += [f"user: {turn.probe}", f"assistant: {turn.response}"]
         if probe is not None:
             parts.append(f"user: {probe}")
         made = super().__new__(cls, "\n\n".join(parts))
         made.goal = str.__str__(goal)
-        made.turns = told
+        made.turns = exchanges
         made.probe = probe
         made.opening = opening
         return made
@@ -114,7 +114,7 @@ class Conversation(str):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Messages as seen by the target: probes as user, responses as assistant messages."""
+        """Messages as seen by the target: probes as user messages, responses as its own."""
         said = [
             message
             for turn in self.turns
@@ -132,17 +132,17 @@ class Conversation(str):
 
     @property
     def exchanged(self) -> tuple[Message, ...]:
-        """Messages as seen by a tester model: its probes as assistant messages."""
+        """Messages as seen by a tester model, with its own probes as assistant messages."""
         other = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
         plain = Conversation(self.goal, self.turns, self.probe)
         return tuple(Message(other[m.role], m.content) for m in plain.messages)
 
     def with_probe(self, probe: str) -> "Conversation":
-        """Return the conversation extended by a probe."""
+        """Return the conversation with a probe appended."""
         return Conversation(self.goal, self.turns, probe, opening=self.opening)
 
     def with_response(self, response: str) -> "Conversation":
-        """Return the conversation extended by the target's response to the last probe."""
+        """Return the conversation with the target's response to the last probe appended."""
         turn = Turn(self.probe or "", response)
         return Conversation(self.goal, (*self.turns, turn), opening=self.opening)
 

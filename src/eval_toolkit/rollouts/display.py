@@ -1,4 +1,4 @@
-"""Display of a rollout turn by turn."""
+"""Turn-by-turn display of rollouts."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,28 +31,29 @@ MAX_SCORES = 5
 _TURNS_AT_MOST = 500
 """Maximum number of turns shown on a page."""
 _NODES_AT_MOST = 1_000_000
-"""Maximum number of nodes of a tree from which a card selects a path."""
+"""Maximum number of tree nodes for which a card selects a path."""
 _LEVELS = 6
-"""Maximum indentation level of nested branches; deeper ones are not indented further."""
+"""Maximum indentation level of nested branches; deeper branches are not indented further."""
 _ANY, _SUCCESS, _WHEN = "attack_success_any", "attack_success", "first_event_turn"
 _TITLES = {
     "failed": ("The target failed", "the earliest failure first"),
     "error": ("An error occurred before the target failed", ""),
-    "skipped": ("Cut short or not scored", ""),
+    "skipped": ("Incomplete or not scored", ""),
     "held": ("The target held", ""),
 }
 _ECHO = (
-    "an echo: without the words repeated from the tester, the score no longer crosses the threshold"
+    "an echo: once the words repeated from the tester are removed, the score no longer crosses "
+    "the threshold"
 )
 _LONG = ("probe", "response", "reason")
-"""Turn columns that may contain very long strings."""
+"""Columns of turns that may contain very long strings."""
 _SHAPE = ("unit_id", "attempt", "node_id", "parent_id", "depth", "event")
 
 
 def rollout_blocks(unit: StoredUnit) -> list[Block]:
-    """Return the blocks of a rollout: the most relevant path on a card, else all branches.
+    """Return the display blocks of a rollout: the most relevant path on a card, else all branches.
 
-    A unit without turns has the default blocks.
+    Units without turns get the default blocks.
     """
     try:
         at_most = _TURNS_AT_MOST + 1 if unit.whole else _NODES_AT_MOST
@@ -68,8 +69,8 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
     # Count all rows, since those read before may be truncated.
     every, _ = unit.rows(TURNS, _SHAPE, (), n_rows)
     groups: list[Block] = [_page(graphs[0], scoring, [row for row in every if row["node_id"]])]
-    asked = [request_group(one) for one in asked_of(unit)]
-    groups += [Group("The requests as sent", tuple(asked), folded=True)] if asked else []
+    requests = [request_group(one) for one in asked_of(unit)]
+    groups += [Group("The requests as sent", tuple(requests), folded=True)] if requests else []
     return [*groups, *verdicts(unit), *hidden_requests(unit)]
 
 
@@ -86,14 +87,14 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """Scorers of a run, and the one that defines failures."""
+    """Scorers of a run, and which of them defines failures."""
 
     decides: str | None = None
     scorers: Mapping[str, Any]
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Scoring":
-        """Return the scoring recorded in a run's configuration.
+        """Read the scorers from a run's configuration.
 
         Examples
         --------
@@ -109,7 +110,7 @@ class Scoring:
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether higher scores of the decisive scorer are worse."""
+        """Whether higher scores are worse for the scorer that defines failures."""
         return bool(self._told(self.decides).get("higher_is_worse", True))
 
     @property
@@ -121,7 +122,7 @@ class Scoring:
         return f"{self.decides} {sign} {self._told(self.decides).get('threshold', '')}".strip()
 
     def refuses(self, scores: Mapping[str, float]) -> bool:
-        """Return whether a reply counts as a refusal."""
+        """Return whether a reply was scored as a refusal."""
         threshold = self._told(_REFUSAL).get("threshold", 0.5)
         return _REFUSAL in scores and scores[_REFUSAL] >= float(threshold)
 
@@ -166,21 +167,21 @@ def _goal(graph: Graph[Any, Any]) -> str:
 
 
 def _card(graph: Graph[Any, Any], scoring: Scoring) -> list[Block]:
-    """Return the path with the first failure, or the one closest to a failure."""
+    """Return the blocks of the path with the first failure, else the path closest to one."""
     path = worst_path(graph, scoring)
     first = next((node for node in path if node.event), None)
     opens = isinstance(graph.context, Conversation) and graph.context.opening
-    title = "Seed prompt, which begins the conversation" if opens else "Seed prompt"
-    told = _branches(graph, path)
-    said = [one for node in path for one in turn_messages(node, scoring, first=node is first)]
+    title = "Seed prompt, which opens the conversation" if opens else "Seed prompt"
+    note = _branches(graph, path)
+    messages = [one for node in path for one in turn_messages(node, scoring, first=node is first)]
     blocks: list[Block] = [Text(_goal(graph), title, "input")]
-    blocks += [Note(told)] if told else []
-    blocks += [Messages(tuple(said))] if said else [Note("There is no turn.", "skipped")]
+    blocks += [Note(note)] if note else []
+    blocks += [Messages(tuple(messages))] if messages else [Note("There are no turns.", "skipped")]
     return blocks
 
 
 def _page(graph: Graph[Any, Any], scoring: Scoring, rows: Sequence[Mapping[str, Any]]) -> Group:
-    """Return all branches in depth-first order."""
+    """Return the blocks of all branches in depth-first order."""
     failed = min((row["depth"] for row in rows if row["event"] == 1), default=None)
     followed = {row["parent_id"] for row in rows} - {None}
     n_turns, n_paths = len(rows), len(rows) - len(followed)
@@ -190,12 +191,12 @@ def _page(graph: Graph[Any, Any], scoring: Scoring, rows: Sequence[Mapping[str, 
     lead += f" {n_turns:,} turn{'' if n_turns == 1 else 's'}"
     lead += f" in {n_paths:,} branches" if n_paths > 1 else ""
     lead += f"; the first {len(shown):,} are shown." if len(shown) < n_turns else "."
-    said = tuple(
+    messages = tuple(
         message
         for node, level, branch in shown
         for message in turn_messages(node, scoring, level=level, branch=branch)
     )
-    blocks = (Note(lead), Text(_goal(graph), "seed prompt", "input"), Messages(said))
+    blocks = (Note(lead), Text(_goal(graph), "seed prompt", "input"), Messages(messages))
     return Group("The conversation", blocks)
 
 
@@ -211,7 +212,7 @@ def _in_reading_order(
 
 
 def _placed(nodes: Sequence[Node[Any, Any]], level: int) -> list[tuple[Node[Any, Any], int, str]]:
-    """Return sibling nodes in reverse order; if there are several, each starts a branch."""
+    """Return siblings in reverse order; if there are several, each starts a labelled branch."""
     if len(nodes) < 2:
         return [(node, level, "") for node in nodes]
     deeper = min(level + 1, _LEVELS)
@@ -227,7 +228,7 @@ def turn_messages(
     level: int = 0,
     branch: str = "",
 ) -> list[Message]:
-    """Return the probe and reply of a turn as messages with scores, labels and errors.
+    """Convert a turn to a probe and a reply message with scores, labels and errors.
 
     ``first`` marks the first failure. The last message contains the notes.
 
@@ -250,8 +251,8 @@ def turn_messages(
     if node.probe or node.status == "ok":
         title = f"{turn}, tester" + (f", {node.attack}" if node.attack else "")
         marks = _scores(of_probe, scoring)
-        said = {"text": str(node.probe or ""), "title": title, "marks": marks}
-        messages.append(Message(role="tester", level=level, branch=branch, **said))  # type: ignore[arg-type]
+        content = {"text": str(node.probe or ""), "title": title, "marks": marks}
+        messages.append(Message(role="tester", level=level, branch=branch, **content))  # type: ignore[arg-type]
     notes = tuple(_notes(node))
     if node.response is not None:
         messages.append(
@@ -294,12 +295,12 @@ def _notes(node: Node[Any, Any]) -> Iterator[Note]:
     if node.status == "error":
         yield Note(f"Turn {node.depth} ended in an error: {node.reason}", "error")
     elif node.status != "ok":
-        told = f", {node.reason}" if node.reason else ""
-        yield Note(f"Turn {node.depth}: {node.status}{told}")
+        reason = f", {node.reason}" if node.reason else ""
+        yield Note(f"Turn {node.depth}: {node.status}{reason}")
 
 
 def _scores(scores: Mapping[str, float], scoring: Scoring) -> tuple[Mark, ...]:
-    """Return the scores to show: the decisive scorer first, and only the worst harm category."""
+    """Return the scores to show: the decisive scorer first, then only the worst harm category."""
     names = sorted((name for name in scores if "/" not in name), key=lambda n: n != scoring.decides)
     kinds = [name for name in scores if name.startswith(f"{scoring.decides}/")]
     if len(kinds) > 1:
@@ -308,7 +309,7 @@ def _scores(scores: Mapping[str, float], scoring: Scoring) -> tuple[Mark, ...]:
 
 
 def _branches(graph: Graph[Any, Any], path: Sequence[Node[Any, Any]]) -> str:
-    """Return a note on the parts of a tree that are not shown."""
+    """Return a note on the branches of a tree that are not shown."""
     leaves = [node for node in graph.leaves() if node.status != ENDED or node.parent is not None]
     if len(leaves) < 2:
         return ""
@@ -347,7 +348,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
         known = records.status[_WHEN] == "ok"
         when = np.where(known, np.nan_to_num(records.columns[_WHEN]), np.inf)
     turns = records.columns.get("n_turns", when)
-    said = [_outcome_text(name, when[at], turns[at]) for at, name in enumerate(found)]
+    texts = [_outcome_text(name, when[at], turns[at]) for at, name in enumerate(found)]
     scoring = Scoring.of(config)
     units = len(set(records.unit_id.tolist()))
     rule = f" The target fails if {scoring.rule}." if scoring.rule else ""
@@ -356,7 +357,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
         of=found,
         titles=_TITLES,
         rank=when,
-        said=said,
+        said=texts,
         spread="category",
         lead=f"{len(records):,} conversations from {units:,} seed prompts.{rule}",
         notes=[silent] if scoring.decides is None else [],
@@ -364,10 +365,10 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
 
 
 def _outcome_text(name: str, when: float, n_turns: float) -> str:
-    """Return a short description of a rollout's outcome."""
+    """Describe the outcome of a rollout in a few words."""
     if name == "failed":
         return f"failed in turn {when:.0f}" if 0 < when < math.inf else "failed"
     if name == "held":
         known = n_turns > 0 and float(n_turns).is_integer()
         return f"held for {n_turns:.0f} turn{'' if n_turns == 1 else 's'}" if known else "held"
-    return {"error": "broke"}.get(name, "cut short or not scored")
+    return {"error": "broke"}.get(name, "incomplete or not scored")

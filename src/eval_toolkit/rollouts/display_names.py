@@ -1,4 +1,4 @@
-"""Display names of rollout participants, and display order of metrics."""
+"""Display of participants, metric groups and outcomes of rollouts."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _REFUSALS = ("over_refusal", "unsafe_refusal", "refused_first", "refusal_rate")
 
 
 def participants(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the failure condition, the participants, and the number of turns.
+    """Yield descriptions of the failure condition, the participants and the number of turns.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def success_in_words(metric: str, share: str) -> str:
-    """Return a sentence on the share of seed prompts that succeeded; "" for other metrics.
+    """Describe a success rate in a sentence; "" for other metrics.
 
     Examples
     --------
@@ -82,12 +82,12 @@ def success_in_words(metric: str, share: str) -> str:
 def grouped_metrics(
     config: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield titled groups of metrics; the main metrics come first, without a title."""
+    """Yield titled groups of metrics, starting with the main metrics, which have no title."""
     scorer = str(config.get("scored_by") or "")
-    told = (config.get("scorers") or {}).get(scorer) or {}
-    worst = f"{scorer}_{'max' if told.get('higher_is_worse', True) else 'min'}"
-    asked = [name for name in names if name.startswith("asr@")]
-    order = [*_SUCCESSES, *asked, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
+    settings = (config.get("scorers") or {}).get(scorer) or {}
+    worst = f"{scorer}_{'max' if settings.get('higher_is_worse', True) else 'min'}"
+    asr = [name for name in names if name.startswith("asr@")]
+    order = [*_SUCCESSES, *asr, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
     if max(config.get("width") or [1]) == 1:  # with one branch it equals attack_success
         order.remove("attack_success_any")
     main = [name for name in order if name in names] or list(names[:_SHOWN])

@@ -1,4 +1,4 @@
-"""Comparison of two rollout runs by turn."""
+"""Turn-by-turn comparison of failure rates in two rollout runs."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,22 +23,22 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
     """Return the metrics compared by default.
 
     A rollout run has about thirty metrics. Most of them express the same successes in different
-    ways, each with its own p-value.
+    ways, and each would have its own p-value.
     """
     config = runs[0].manifest["config"]
     scorer = config.get("scored_by")
     stored = list(_with_values(runs))
-    wanted: list[str] = []
+    selected: list[str] = []
     if scorer is not None:
-        wanted += [*_HEADLINES, *filter(_OF_ATTEMPTS.fullmatch, stored)]
-        told = (config.get("scorers") or {}).get(scorer) or {}
-        worse_is_higher = told.get("higher_is_worse", True)
-        wanted += [f"{scorer}_mean", f"{scorer}_{'max' if worse_is_higher else 'min'}"]
-    return [name for name in (*wanted, *_REFUSALS) if name in stored] or stored
+        selected += [*_HEADLINES, *filter(_OF_ATTEMPTS.fullmatch, stored)]
+        settings = (config.get("scorers") or {}).get(scorer) or {}
+        worse_is_higher = settings.get("higher_is_worse", True)
+        selected += [f"{scorer}_mean", f"{scorer}_{'max' if worse_is_higher else 'min'}"]
+    return [name for name in (*selected, *_REFUSALS) if name in stored] or stored
 
 
 def _with_values(runs: Sequence[Run]) -> dict[str, None]:
-    """Return the metrics with a value in any run, or missing only due to censoring."""
+    """Return the metrics that have a value in any run, or lack one only because of censoring."""
     return {
         found.metric: None
         for run in runs
@@ -49,12 +49,13 @@ def _with_values(runs: Sequence[Run]) -> dict[str, None]:
 
 
 def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
-    """Return the page of failures by turn for both runs.
+    """Add the failures by turn of both runs to a comparison page.
 
-    For each turn, the page shows the difference in failure rates and its interval from
-    `compare_runs`, so each number has a single interval on the page. If `compare_runs` has
-    none, because rollouts with several conversations were cut short, `compare_survival` computes it
-    from the conversations: both runs under the policy of A, up to the last observed turn.
+    For each turn, the table shows the difference in failure rates and its interval from
+    `compare_runs`, so that the page gives a single interval per number. If `compare_runs` has none,
+    because rollouts with several conversations ended early, `compare_survival` computes the
+    interval from the conversations, using the policy of run A for both runs, up to the last
+    observed turn.
     """
     found = _failures_by_turn(runs, result)
     tables, notes = _shown(found)
@@ -99,7 +100,7 @@ def _failures_by_turn(runs: Sequence[Run], result: RunComparison) -> dict[str, A
 def _cells_by_turn(
     runs: Sequence[Run], result: RunComparison, depth: int
 ) -> dict[int, RunDifference]:
-    """Return the cell of each turn, if both runs were measured alike and the cell has a value."""
+    """Return the cells by turn that have a value, if both runs used the same settings."""
     configs = [run.manifest["config"] for run in runs]
     if not result.cells or any(
         configs[0].get(name) != configs[1].get(name) for name in ("policy", "on_error")
@@ -112,14 +113,14 @@ def _cells_by_turn(
     place = (first.slice, WHOLE, first.scorer)
     own = [cell for cell in result.cells if (cell.slice, cell.part, cell.scorer) == place]
     known = {turns[cell.metric]: cell for cell in own if cell.metric in turns}
-    wanted = [
+    missing = [
         name for name, turn in turns.items() if turn not in known and name != "attack_success"
     ]
     try:
         more = compare_runs(
             runs[0],
             runs[1],
-            metrics=wanted,
+            metrics=missing,
             slices=[first.slice],
             by=(),
             pairs={first.scorer: first.scorer_b},
@@ -140,7 +141,7 @@ def _told(at: int, read_from: str, found: Any) -> dict[str, Any]:
 
 
 def _common(runs: Sequence[Run]) -> tuple[list[list[Graph[str, str]]], list[SeedPrompt]]:
-    """Return the rollouts for the seed prompts shared by both runs, and these seed prompts."""
+    """Return the seed prompts shared by both runs, and their rollouts in each run."""
     by_id = [{seed.id: seed for seed in seeds_of(run)} for run in runs]
     same = {
         id_: seed
@@ -165,7 +166,7 @@ def _turn(
 
 
 def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
-    """Return the table of failures by turn, with notes."""
+    """Return the table of failures by turn, and its notes."""
     if found["status"] != "ok":
         return [], [f"failures by turn: {found['reason']}"]
     rows = [
@@ -191,10 +192,10 @@ def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
 
 
 def _reasons(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield each reason once, with the turns to which it applies."""
+    """Yield each distinct reason with the turns to which it applies."""
     by_reason: dict[str, list[str]] = {}
     for one in turns:
         if one["reason"]:
             by_reason.setdefault(one["reason"], []).append(str(one["turn"]))
-    for reason, told in by_reason.items():
-        yield f"failures by turn {', '.join(told)}: {reason}"
+    for reason, turns_of_it in by_reason.items():
+        yield f"failures by turn {', '.join(turns_of_it)}: {reason}"

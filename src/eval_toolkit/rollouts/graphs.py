@@ -1,4 +1,4 @@
-"""Rollouts as rooted trees of turns; a conversation without branches is a chain."""
+"""Rollouts, represented as trees of turns; a conversation without branches is a chain."""
 
 from collections.abc import Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -9,7 +9,7 @@ from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.rollouts.conversations import Conversation
 
 ENDED = "ended"
-"""Status of the placeholder for a branch whose attack ended while its siblings continued."""
+"""Status of a placeholder for a branch whose attack stopped while its siblings continued."""
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -22,7 +22,7 @@ class Node(Generic[StateT, ActionT]):
     Parameters
     ----------
     context : object
-        The state before the turn.
+        State of the conversation before the turn.
     probe : object
         Probe of the tester.
     response : object
@@ -37,9 +37,10 @@ class Node(Generic[StateT, ActionT]):
     unscored : dict of str to str
         Reasons for missing scores: "skipped: …" or "error: …".
     event : bool or None
-        Whether the first scorer's threshold is crossed, i.e. the target failed. None if unknown.
+        Whether the target failed, i.e. the first scorer's threshold was crossed. None if unknown.
     echo : bool or None
-        Whether the threshold is no longer crossed once text that repeats the probes is removed.
+        Whether a failure merely repeats the probes: without the repeated text, the threshold is not
+        crossed. None if unknown.
     status : {"ok", "error", "skipped", "ended"}
         Status of the turn; any status other than "ok" ends the conversation. "ended" marks the
         placeholder for a branch whose attack stopped.
@@ -48,7 +49,7 @@ class Node(Generic[StateT, ActionT]):
     attack : str
         Name of the attack that generated the probe.
     usage : dict
-        Tokens, number of tries and seconds of ``probe`` and ``response``.
+        Tokens, number of tries and seconds spent on ``probe`` and ``response``.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class Node(Generic[StateT, ActionT]):
     attack: str = ""
     usage: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     id: str = field(default="", compare=False)
-    """Branch indices from the root, e.g. "0.1.0"; set by the graph, like the fields below."""
+    """Branch indices from the root, e.g. "0.1.0"; like the fields below, set by the graph."""
     depth: int = field(default=0, compare=False)
     """Turn number, from 1."""
     weight: float = field(default=1.0, compare=False)
@@ -79,14 +80,14 @@ class Node(Generic[StateT, ActionT]):
     parent: "Node[StateT, ActionT] | None" = field(default=None, compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two turns and their subtrees are equal."""
+        """Return whether two turns are equal, including their subtrees."""
         if not isinstance(other, Node):
             return NotImplemented
         return _equal([self], [other])
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the turn has no next turn."""
+        """Whether no turn follows this one."""
         return not self.children
 
     @property
@@ -108,10 +109,10 @@ class Node(Generic[StateT, ActionT]):
 
 @dataclass(eq=False)
 class Graph(Generic[StateT, ActionT]):
-    """One rollout: a seed prompt and the tree of turns that follow.
+    """One rollout: a seed prompt and the tree of turns that follows it.
 
-    Ids, parents, depths and path weights of the nodes are set on construction; `relink` updates
-    them after nodes are added.
+    The ids, parents, depths and path weights of the nodes are set on construction; call `relink` to
+    update them after adding nodes.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ class Graph(Generic[StateT, ActionT]):
     unit_id : str
         Identifier of the seed prompt.
     attempt : int
-        Number of the rollout among those of the seed prompt.
+        Index of the rollout among those from the same seed prompt, starting at 1.
     seed : object
         Random seed of the rollout.
     selected : bool
@@ -195,7 +196,7 @@ class Graph(Generic[StateT, ActionT]):
             waiting.extend(list(node.children)[::-1])
 
     def leaves(self) -> list[Node[StateT, ActionT]]:
-        """Return the turns without a next turn."""
+        """Return the last turns: the turns that no other turn follows."""
         return [node for node in self.nodes() if node.is_leaf]
 
     def paths(self) -> list[list[Node[StateT, ActionT]]]:
@@ -221,7 +222,7 @@ class Graph(Generic[StateT, ActionT]):
         return len(self.children) <= 1 and all(len(node.children) <= 1 for node in self.nodes())
 
     def conversation(self, node: Node[StateT, ActionT] | None = None) -> tuple[Message, ...]:
-        """Return the messages of target and tester up to a turn, by default along first branches.
+        """Return the messages up to a turn, by default along the first branches.
 
         Parameters
         ----------
@@ -231,28 +232,28 @@ class Graph(Generic[StateT, ActionT]):
         Returns
         -------
         tuple of Message
-            Probes are user messages, responses assistant messages. The seed prompt is included in
-            the first message if it opens the conversation.
+            Probes are user messages, and responses are assistant messages. If the seed prompt opens
+            the conversation, it is part of the first message.
         """
         turns = self.first_path() if node is None else node.path()
         if turns and isinstance(turns[-1].context, Conversation):
             turns = turns[-1:]  # its context contains all earlier turns
-        said: list[Message] = []
+        messages: list[Message] = []
         for turn in turns:
             # A failed tester has no probe.
             probe = None if turn.status != "ok" and not turn.probe else str(turn.probe)
             if isinstance(turn.context, Conversation):
                 state = turn.context if probe is None else turn.context.with_probe(probe)
-                said += state.messages
+                messages += state.messages
             elif probe is not None:
-                said.append(Message(Role.USER, probe))
+                messages.append(Message(Role.USER, probe))
             if turn.response is not None:
-                said.append(Message(Role.ASSISTANT, str(turn.response)))
-        return tuple(said)
+                messages.append(Message(Role.ASSISTANT, str(turn.response)))
+        return tuple(messages)
 
 
 def _equal(first: Sequence[Node[Any, Any]], second: Sequence[Node[Any, Any]]) -> bool:
-    """Return whether turns and their subtrees are equal, at any depth."""
+    """Compare turns and their subtrees without recursion, so that depth is unlimited."""
     waiting = [(first, second)]
     while waiting:
         these, those = waiting.pop()
@@ -276,11 +277,11 @@ _OF_A_TURN = ("context", "probe", "response", "children")
 
 
 def as_graph(rollout: Any) -> "Graph[Any, Any]":
-    """Return a rollout as a `Graph`; rollouts of other packages are copied.
+    """Convert a rollout to a `Graph`; objects of other packages are copied.
 
-    They have ``context`` and ``children``, whose nodes have ``context``, ``probe``, ``response``,
-    ``children`` and optionally ``reward``, such as those of astra-rl. A node that is its own
-    descendant, or occurs twice, is an error.
+    Other objects, such as astra-rl's graphs, must have ``context`` and ``children``, and their
+    nodes ``context``, ``probe``, ``response``, ``children`` and optionally ``reward``. A node that
+    is its own descendant, or occurs twice, raises an error.
 
     Examples
     --------

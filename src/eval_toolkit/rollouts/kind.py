@@ -1,4 +1,4 @@
-"""Kind of evaluation for rollouts."""
+"""Evaluation kinds of rollouts: new and stored conversations."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.shards import Shard
 
 _SHAPE = ("stop_on_success", "keep")
-"""Settings that select turns by their scores; they may change once a run is finished."""
+"""Settings that depend on scores to decide which turns to run; fixed until a run is finished."""
 
 Graphs = Sequence[Graph[Any, Any]]
 
 
 @dataclass(frozen=True)
 class MeasuredRollouts(Kind[Graphs]):
-    """Rollouts of seed prompts, with their measurement settings."""
+    """Rollouts from seed prompts, with their measurement settings."""
 
     measuring: MeasurementSettings
     prompts: Sequence[SeedPrompt]
     settings: Mapping[str, Any]
-    """Configuration other than scorers and summary."""
+    """Configuration except for scorers and summary."""
 
     name = "rollout"
     by = CATEGORY
@@ -69,7 +69,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return the conversation turn by turn with its scores."""
+        """Return the display blocks of a rollout: its turns with their scores."""
         from eval_toolkit.rollouts.display import rollout_blocks
 
         return rollout_blocks(unit)
@@ -83,17 +83,17 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def subject(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return the failure condition and the participants."""
+        """Return descriptions of the failure condition and the participants."""
         return list(participants(config))
 
     @classmethod
     def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
-        """Return a sentence on the share of seed prompts that succeeded."""
+        """Describe a success rate in a sentence."""
         return success_in_words(metric, share)
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return the limitations of scorer and attacks."""
+        """Return what the run does not measure: scorer errors and other attacks."""
         scorer = config.get("scored_by")
         wrong = (
             [f"how often {scorer} is wrong: the intervals do not include this"] if scorer else []
@@ -104,26 +104,26 @@ class MeasuredRollouts(Kind[Graphs]):
     def metric_groups(
         cls, config: Mapping[str, Any], names: Sequence[str]
     ) -> Sequence[tuple[str, Sequence[str]]]:
-        """Return metric groups: successes and refusals first."""
+        """Return the metric groups, starting with successes and refusals."""
         return list(grouped_metrics(config, names))
 
     @classmethod
     def estimator(cls, run: Run, summary: SummarySpec) -> Estimator | None:
-        """Return the estimator of failure rates from survival curves, as used by a rollout run."""
+        """Return the estimator of failure rates from survival curves, as used in the run."""
         from eval_toolkit.rollouts.stored_estimates import stored_estimator
 
         return stored_estimator(run, summary) if cls._describes([run]) else None
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
-        """Return only the main metrics, because a run has about thirty similar ones."""
+        """Return only the main metrics, since a run has about thirty similar ones."""
         from eval_toolkit.rollouts.failures_by_turn import headline_metrics
 
         return headline_metrics(runs) if cls._describes(runs) else None
 
     @classmethod
     def comparison(cls, page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
-        """Return the page with the failures by turn."""
+        """Return the comparison page with the failures by turn added."""
         from eval_toolkit.rollouts.failures_by_turn import with_failures_by_turn
 
         return with_failures_by_turn(page, runs, result) if cls._describes(runs) else page
@@ -135,11 +135,11 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @property
     def summary(self) -> SummarySpec:  # type: ignore[override]
-        """Settings of the summary."""
+        """Settings of the intervals and of failure handling."""
         return self.measuring.summary
 
     def config(self) -> Mapping[str, Any]:
-        """Return seeds, system, sampling, scorers and summary."""
+        """Return the settings of seeds, system, sampling, scorers and summary."""
         return {**self.settings, **self.measuring.to_dict()}
 
     def answers_table(self, attempts: Graphs, graded: Graded) -> AnswersTable:
@@ -153,7 +153,7 @@ class MeasuredRollouts(Kind[Graphs]):
         return seed_units(self.prompts)
 
     def grade(self, attempts: Graphs) -> Graded:
-        """Return the results of the rollouts."""
+        """Compute the results of the rollouts."""
         return self.measuring.graded(attempts, self.prompts, str(self.settings["seeds"]["name"]))
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
@@ -168,8 +168,8 @@ class MeasuredRollouts(Kind[Graphs]):
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return versions, seed and system."""
         versions = {
-            f"text_scorer:{scorer}": str(told["version"])
-            for scorer, told in config["scorers"].items()
+            f"text_scorer:{scorer}": str(settings["version"])
+            for scorer, settings in config["scorers"].items()
         }
         tester = config["system"]["tester"]
         if "version" in tester:
@@ -183,19 +183,19 @@ class MeasuredRollouts(Kind[Graphs]):
 
 @dataclass(frozen=True)
 class RolloutKind(MeasuredRollouts):
-    """Rollouts that send requests."""
+    """Rollouts that are sampled by sending requests."""
 
     sampler: TreeSampler[Any, Any]
     attempts: int
     budget: Budget
 
     def identity(self) -> Identity:
-        """Return system and seed; all other settings may change between calls."""
+        """Return the system and the seed; all other settings may change when a run is resumed."""
         described = self.sampler.system.describe()
         return Identity(
             settings=("kind", "system", "seed"),
             digest=sha256_text(canonical_json(sanitize_for_json(described))),
-            what="system that differs in a part",
+            what="system that differs in a component",
         )
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -211,13 +211,13 @@ class RolloutKind(MeasuredRollouts):
         return replace(self, prompts=shard.take(self.prompts))
 
     def n_planned(self) -> int:
-        """Return the maximum number of requests."""
+        """Return the maximum number of requests to send."""
         n_requests = len(self.prompts) * self.attempts * self.sampler.n_requests()
         calls = self.budget.calls
         return n_requests if calls is None else min(n_requests, calls)
 
     def produce(self, context: Context) -> Graphs:
-        """Run all rollouts; stored answers are reused."""
+        """Sample all rollouts, reusing stored answers."""
         with requests_through(self.sampler.system.scorers, context):
             graphs = self.sampler.eval_rollouts(
                 self.prompts, attempts=self.attempts, asking=context
@@ -226,7 +226,7 @@ class RolloutKind(MeasuredRollouts):
         return graphs
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the keys of answers that are no longer requested; verdicts are never included."""
+        """Return the keys of stored answers that are no longer needed; verdicts are never included."""
         units = {prompt.id for prompt in self.prompts}
         return [key for key in answered if not self._asks_for(key, units)]
 
@@ -242,11 +242,11 @@ class RolloutKind(MeasuredRollouts):
         return unit in units and 1 <= attempt <= self.attempts and fits
 
     def advice(self) -> str:
-        """Return advice on which settings keep all answers."""
+        """Return advice on how to keep all stored answers."""
         return "request at least as many seeds, rollouts, turns and branches"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Raise if the stored run was rescored, or has another tester or target."""
+        """Raise an error if the stored run was rescored, or has a different tester or target."""
         if "rescored" in begun:
             raise ArtifactError(
                 f"{folder}: contains the rescored rollouts of run "
@@ -263,22 +263,24 @@ class RolloutKind(MeasuredRollouts):
                 if old.get("version") != new.get("version"):
                     names += f"; version {old.get('version')}, here {new.get('version')}"
             raise ArtifactError(
-                f"{folder}: the stored run has another {who} ({names}); choose another folder"
+                f"{folder}: the stored run has a different {who} ({names}); choose another folder"
             )
 
     def refuse_unfinished(
         self, folder: Path, there: Mapping[str, Any], config: Mapping[str, Any]
     ) -> None:
-        """Raise if an unfinished run used other rules or scores."""
+        """Raise an error if an unfinished run used different selection rules or scorers."""
         refuse_changed(folder, there, config, _SHAPE)
         if _asks_by_scores(config):
             refuse_changed(folder, _decided_by(there), _decided_by(config), ("scored_by",))
 
 
 def _asks_by_scores(config: Mapping[str, Any]) -> bool:
-    """Return whether scores affect the requests."""
-    told = '"higher_is_closer"' in canonical_json(config["system"]["tester"])
-    return bool(config["stop_on_success"]) or chooses(config["width"], config["keep"]) or told
+    """Return whether scores affect which requests are sent."""
+    uses_scores = '"higher_is_closer"' in canonical_json(config["system"]["tester"])
+    return (
+        bool(config["stop_on_success"]) or chooses(config["width"], config["keep"]) or uses_scores
+    )
 
 
 def _decided_by(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,15 +289,15 @@ def _decided_by(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _untold(system: Mapping[str, Any], outcomes: Sequence[JobResult]) -> list[str]:
-    """Return a note on the parts without a digest, if stored answers were reused."""
+    """Return a note on participants without a digest if stored answers were reused."""
     parts = {
         **{who: str(system[who]["name"]) for who in ("tester", "target")},
         **{name: canonical_json(part) for name, part in system.get("attributes", {}).items()},
     }
-    unknown = [name for name, told in parts.items() if f":{UNKNOWN}" in told]
+    unknown = [name for name, identity in parts.items() if f":{UNKNOWN}" in identity]
     if not unknown or not any(outcome.reused for outcome in outcomes):
         return []
     parts_of_it = ", ".join(unknown)
     return [
-        f"stored answers were used; it is unknown whether they come from the same {parts_of_it}"
+        f"stored answers were reused; it is unknown whether they come from the same {parts_of_it}"
     ]

@@ -1,4 +1,4 @@
-"""One turn of all conversations in lockstep: probe, respond, reward, score."""
+"""One turn of all conversations in lockstep: probe, respond, reward and score."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Live:
     graph: Graph[Any, Any]
     state: Any
     node: Node[Any, Any] | None = None
-    """Last turn; None before the first."""
+    """Last turn, or None before the first turn."""
 
     @property
     def children(self) -> Any:
@@ -56,23 +56,23 @@ class Lockstep:
         self.seed = seed
 
     def take(self) -> None:
-        """Request probes and responses, and score them."""
+        """Request the probes and responses of the turn and score them."""
         self._probe()
         answering = [one for one in self.branches if one.node.status == "ok"]
         self._respond(answering)
-        said = [one for one in answering if one.node.status == "ok"]
-        self._reward(said)
-        graphs = [one.live.graph for one in said]
+        answered = [one for one in answering if one.node.status == "ok"]
+        self._reward(answered)
+        graphs = [one.live.graph for one in answered]
         scored(
             self.system.scorers,
             self.system.scored,
             graphs,
-            [one.node for one in said],
+            [one.node for one in answered],
             final=False,
         )
 
     def ended(self) -> list[Live]:
-        """Return the conversations that continue after the turn; failed conversations end."""
+        """Advance the conversations and return those that continue; failed conversations end."""
         scorer = self.system.scorer
         live = []
         for one in self.branches:
@@ -144,7 +144,7 @@ class Lockstep:
             _take_usage(one.node, "response", said)
 
     def _status_and_text(self, said: Probed, who: str) -> tuple[str, Any]:
-        """Return a status with the text, or with the reason for its absence."""
+        """Return a status, and the text or the reason why there is none."""
         if isinstance(said, str):
             return "ok", said
         if said is None:
@@ -159,7 +159,7 @@ class Lockstep:
         return "ok", spoken(said.response, self.system).answer
 
     def _silence(self, value: Any, said: Probed) -> str:
-        """Return why a reply is empty, if its reasoning was truncated."""
+        """Return the reason for an empty reply if its reasoning was truncated."""
         if value != "" or not isinstance(said, JobResult):
             return ""
         return CUT_OFF if spoken(said.response, self.system).cut_off else ""
@@ -180,12 +180,12 @@ class Lockstep:
             if math.isfinite(number):
                 node.reward = number
             else:
-                told = redact_secrets(f"{value!r:.40}")
-                node.unscored["reward"] = f"error: {told} is not a finite number"
+                shown_value = redact_secrets(f"{value!r:.40}")
+                node.unscored["reward"] = f"error: {shown_value} is not a finite number"
 
 
 def _rewards(reward: Any, nodes: Sequence[Node[Any, Any]]) -> list[Any]:
-    """Return a system's rewards for turns, requested together, or individually if that fails."""
+    """Compute a system's rewards for all turns in one call, or individually if that call fails."""
     parts = zip(*((node.context, node.probe, node.response) for node in nodes), strict=True)
     try:
         found = list(reward(*map(list, parts)))
@@ -208,7 +208,7 @@ def scored(
     *,
     final: bool,
 ) -> None:
-    """Score turns with their rollouts; scorers of mode "final" score only the last turns."""
+    """Score turns together with their rollouts; scorers of mode "final" score only last turns."""
     from eval_toolkit.rollouts.scorers.base import mode_of
     from eval_toolkit.rollouts.scorers.scoring import score_nodes
 

@@ -1,4 +1,4 @@
-"""Requests to testers and targets of any type: models, attacks, functions."""
+"""Requests to testers and targets, which may be models, attacks or functions."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from eval_toolkit.runs.context import Context, Said
 from eval_toolkit.runs.function_calls import NothingToSay
 
 UNKNOWN = "unknown"
-"""Placeholder for the digest of an object that has none."""
+"""Placeholder for a digest that cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class Decoding:
     """
 
     system_prompt: str = ""
-    """System prompt of the target, e.g. a defence."""
+    """System prompt of the target, e.g. with a defence."""
     formatter: Formatter | None = None
-    """Prompt format; by default messages, or a string for models without chat."""
+    """Function that formats the messages; by default, only models without chat receive a string."""
     temperature: float = 0.0
     top_p: float | None = None
     max_tokens: int | None = None
@@ -48,7 +48,7 @@ class Decoding:
     def request(
         self, messages: Sequence[Message], model: Model | None, seed: int
     ) -> GenerateRequest:
-        """Return the request to a model for these messages."""
+        """Build the request to a model from messages."""
         said = list(messages)
         if self.system_prompt:
             said.insert(0, Message(Role.SYSTEM, self.system_prompt))
@@ -77,9 +77,9 @@ class Decoding:
 
 
 Heard = Said | NothingToSay
-"""Outcome of a request; `NothingToSay` if a function ends the conversation."""
+"""Outcome of a request; `NothingToSay` if a function ended the conversation."""
 Probed = Said | str | Exception
-"""Outcome of a request for a probe; an attack may also return a string or an exception."""
+"""Outcome of a request for a probe; for attacks, it may be a string or an exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ class RequestPlace:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Unit and attempt of the conversation."""
+        """Unit id and attempt of the conversation."""
         return (self.unit_id, self.attempt)
 
     def job(self, prompt: Any) -> Job:
-        """Return the job under which a function's answer is stored."""
+        """Return the job that identifies a function's answer in storage."""
         return Job(*self.key, GenerateRequest(prompt, seed=self.seed), self.step)
 
 
@@ -109,7 +109,7 @@ def ask_probes(
     asking: Context,
     identity: str,
 ) -> list[Probed]:
-    """Query a tester for probes; ``identity`` identifies functions."""
+    """Request probes from a tester; ``identity`` identifies functions."""
     if isinstance(tester, Attack):
         return _attacked(tester, states, asked, asking)
     jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
@@ -125,7 +125,7 @@ def ask_responses(
     asking: Context,
     identity: str,
 ) -> list[Heard]:
-    """Query a target for responses; each state ends with a probe."""
+    """Request responses from a target; each state ends with a probe."""
     pairs = list(zip(asked, probed, strict=True))
     if isinstance(target, Model):
         jobs = [
@@ -149,7 +149,7 @@ def after_probes(states: Sequence[Any], probes: Sequence[Any]) -> list[Any]:
 def _attacked(
     tester: Attack, states: Sequence[Any], asked: Sequence[RequestPlace], asking: Context
 ) -> list[Probed]:
-    """Query an attack; requests of several branches to a model are batched."""
+    """Request probes from an attack, batching the requests of all branches to the same model."""
     found: list[Probed] = []
     waiting: dict[int, tuple[Any, list[int], list[Job]]] = {}
     attacks: list[Any] = []
@@ -157,25 +157,25 @@ def _attacked(
         attack: Any = tester
         try:
             attack = of_branch(tester, one.branch)
-            said = attack.ask(state, one.seed)
+            probe = attack.ask(state, one.seed)
         except Exception as error:  # an attack may fail in any way; the others continue
             found.append(error)
             continue
         finally:
             attacks.append(attack)
-        if isinstance(said, GenerateRequest) and getattr(attack, "model", None) is None:
+        if isinstance(probe, GenerateRequest) and getattr(attack, "model", None) is None:
             found.append(InvalidTypeError(f"the attack {attack.name} queries a model but has none"))
-        elif isinstance(said, GenerateRequest):
+        elif isinstance(probe, GenerateRequest):
             model = attack.model
             _, places, jobs = waiting.setdefault(id(model), (model, [], []))
             places.append(at)
-            jobs.append(Job(*one.key, said, one.step))
+            jobs.append(Job(*one.key, probe, one.step))
             found.append(None)
-        elif isinstance(said, str):
-            found.append(said)
+        elif isinstance(probe, str):
+            found.append(probe)
         else:
             found.append(
-                InvalidTypeError(f"the attack {attack.name} returned {said!r:.60}, not a string")
+                InvalidTypeError(f"the attack {attack.name} returned {probe!r:.60}, not a string")
             )
     for model, places, jobs in waiting.values():
         for at, outcome in zip(places, asking.ask(model, jobs), strict=True):
@@ -184,7 +184,7 @@ def _attacked(
 
 
 def _read(attack: Any, outcome: Said, state: Any) -> Probed:
-    """Return the probe in a model's reply, parsed by the attack if it can."""
+    """Extract the probe from a model's reply with the attack's ``read`` method, if it has one."""
     read = getattr(attack, "read", None)
     if outcome is None or outcome.response is None or not callable(read):
         return outcome
@@ -200,7 +200,7 @@ def _read(attack: Any, outcome: Said, state: Any) -> Probed:
 
 
 def of_branch(tester: Any, branch: int) -> Any:
-    """Return the attack of a branch; testers without branches are returned unchanged."""
+    """Return the attack for a branch; testers without branches are returned unchanged."""
     choose = getattr(tester, "for_branch", None)
     return choose(branch) if callable(choose) else tester
 
@@ -208,8 +208,8 @@ def of_branch(tester: Any, branch: int) -> Any:
 def spoken(response: Any, system: Any = None) -> ReplyParts:
     """Split a reply into visible answer and reasoning.
 
-    ``reasoning_tags`` of the system delimit the reasoning. The answer is empty if the reply ends
-    within it.
+    The reasoning is delimited by the system's ``reasoning_tags``. If the reply ends within the
+    reasoning, the answer is empty.
 
     Examples
     --------
@@ -222,13 +222,15 @@ def spoken(response: Any, system: Any = None) -> ReplyParts:
 
 
 def text_of(said: Probed, system: Any = None) -> str:
-    """Return the text, or raise the error that explains its absence."""
+    """Return the text, or raise the error that explains why there is none."""
     if isinstance(said, str):
         return said
     if isinstance(said, Exception):
         raise said
     if said is None or said.response is None:
-        why = "not asked" if said is None or said.error is None else said.error.message
+        why = (
+            "the request was not sent" if said is None or said.error is None else said.error.message
+        )
         kind = "other" if said is None or said.error is None else said.error.kind
         raise ModelError(why, kind=kind if kind in ModelError.KINDS else "other")
     return spoken(said.response, system).answer
@@ -237,9 +239,9 @@ def text_of(said: Probed, system: Any = None) -> str:
 def _with_seeds(
     function: Any, arguments: list[Sequence[Any]], seeds: Sequence[int]
 ) -> tuple[Callable[..., Any], list[Sequence[Any]]]:
-    """Return a function and its arguments, including the seeds if it accepts them.
+    """Return a function and its arguments, including seeds if the function accepts them.
 
-    Seeds are passed if the function has an additional parameter that is required or named seed or
+    Seeds are passed if the function has one more parameter that is required, or is named seed or
     seeds.
     """
     try:
@@ -260,16 +262,16 @@ def _messages(state: Any) -> tuple[Message, ...]:
 
 
 def prompt_of(state: Any) -> Any:
-    """Return a state in the form used in a request."""
+    """Return a state in the form in which requests contain it."""
     if isinstance(state, Conversation) and state.probe is not None:
         return state.messages
     return str(state)
 
 
 def identity_of(speaker: Any, method: str = "") -> str:
-    """Return the identifier of a function or method: its name and digest.
+    """Return the identifier of a function or method, made up of its name and digest.
 
-    `System.describe` covers the other parts of a system.
+    `System.describe` covers all other components of a system.
     """
     described = speaker if method == "" else getattr(type(speaker), method)
     name = getattr(described, "__qualname__", type(described).__qualname__)
@@ -277,7 +279,7 @@ def identity_of(speaker: Any, method: str = "") -> str:
 
 
 def identities_for(identity: str, states: Sequence[Any]) -> list[str]:
-    """Return an identity of the tester for each state, extended by the scores that it sees."""
+    """Return the tester's identity for each state, including the scores visible in it."""
     seen = (
         [turn.score for turn in state.turns] if isinstance(state, Conversation) else []
         for state in states

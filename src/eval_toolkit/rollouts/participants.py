@@ -1,4 +1,4 @@
-"""Prompts and participants passed to `run_rollouts` directly instead of in a `System`."""
+"""Arguments of `run_rollouts` that are passed directly instead of in a `System`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ _FORM = "run_rollouts(prompts, target, scorer=…)"
 
 
 class ParticipantOptions(TypedDict, total=False):
-    """Options of `run_rollouts` without a `System`."""
+    """Options of `run_rollouts` when it is called without a `System`."""
 
     prompts: Any
     target: Any
@@ -43,10 +43,10 @@ PARTICIPANT_DEFAULTS: Mapping[str, Any] = {
 def system_and_prompts(
     first: Any, second: Any, options: Mapping[str, Any]
 ) -> tuple[System[Any, Any], Any]:
-    """Return the system and the prompts given to `run_rollouts`.
+    """Determine the system and the prompts from the arguments of `run_rollouts`.
 
-    The first two arguments are a `System` and its seeds; or prompts and a target, in either order.
-    ``options`` contains all `ParticipantOptions`.
+    The first two arguments are either a `System` and its seeds, or prompts and a target in any
+    order. ``options`` contains all `ParticipantOptions`.
 
     Examples
     --------
@@ -60,10 +60,11 @@ def system_and_prompts(
     if isinstance(first, System):
         if base_url is not None:
             _target(first.target, base_url)  # raises, and says where the address belongs
-        told = [name for name, value in given.items() if value != PARTICIPANT_DEFAULTS[name]]
-        if told:
+        superfluous = [name for name, value in given.items() if value != PARTICIPANT_DEFAULTS[name]]
+        if superfluous:
             raise InvalidInputError(
-                f"`{told[0]}` is an option of the System: System(tester, target, scorer, {told[0]}=…)"
+                f"`{superfluous[0]}` must be passed to the System: System(tester, target, scorer, "
+                f"{superfluous[0]}=…)"
             )
         return first, second
     prompts, target = _parties(first, second, given.pop("prompts"), given.pop("target"))
@@ -77,10 +78,10 @@ def system_and_prompts(
 def prompt_list(
     given: Any, *, single: bool = True
 ) -> Sequence[str | SeedPrompt | Mapping[str, Any]]:
-    """Return prompts from a list of strings or rows, a frame, a file, or a single string.
+    """Convert a list of strings or rows, a frame, a file or a single string to a list of prompts.
 
-    A frame is a pandas or polars frame, or a Hugging Face dataset; a file is read by `load_seeds`.
-    With ``single``, a string that is not the path of a file is the only prompt.
+    A frame is a pandas or polars data frame, or a Hugging Face dataset; files are read by
+    `load_seeds`. With ``single``, a string that is not a file path is treated as a single prompt.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def prompt_list(
 
 
 def default_scorer() -> Any:
-    """Return the default scorer, `ToxicityScorer`; raise if it is not usable.
+    """Return the default scorer, `ToxicityScorer`; raise an error if it is not available.
 
     The message says what to install, download or pass.
 
@@ -118,7 +119,7 @@ def default_scorer() -> Any:
         scorer.ready()
     except (ModelError, MissingExtraError) as error:
         raise InvalidInputError(
-            "`scorer` is missing, and the default, toxicity, is not usable: "
+            "`scorer` is missing, and the default, toxicity, is not available: "
             f"{error}; or pass a scorer, such as a function of a reply, 'refusal' or "
             "'keywords:WORD,WORD'"
         ) from None
@@ -126,7 +127,7 @@ def default_scorer() -> Any:
 
 
 def _parties(first: Any, second: Any, prompts: Any, target: Any) -> tuple[Any, Any]:
-    """Return the prompts and the target, which may be given in either order or by name."""
+    """Return the prompts and the target, which may be passed in any order or by name."""
     given = [one for one in (first, second) if one is not None]
     if len(given) == 2 and _answers(first) and not _answers(second):
         given.reverse()
@@ -135,7 +136,7 @@ def _parties(first: Any, second: Any, prompts: Any, target: Any) -> tuple[Any, A
         if one is None and given:
             named[name] = given.pop(0)
     if given:
-        raise InvalidInputError(f"the prompts or the target are given twice; write {_FORM}")
+        raise InvalidInputError(f"the prompts or the target are passed twice; write {_FORM}")
     for name, one in named.items():
         if one is None:
             raise InvalidTypeError(f"`{name}` is missing; write {_FORM}")
@@ -174,7 +175,7 @@ def _scorers(given: Any) -> Any:
 
 
 def _is_file(text: str) -> bool:
-    """Return whether a string is the path of a file and not a prompt."""
+    """Return whether a string is a file path rather than a prompt."""
     if "\n" in text or len(text) > 400:
         return False
     path = Path(text)
@@ -182,7 +183,7 @@ def _is_file(text: str) -> bool:
 
 
 def _records(frame: Any) -> list[Mapping[str, Any]]:
-    """Return the rows of a pandas or polars frame."""
+    """Return the rows of a pandas or polars data frame."""
     names = [str(name) for name in frame.columns]
     columns = [frame[name].to_list() for name in frame.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -1,4 +1,4 @@
-"""Rescoring of stored conversations with other scorers; only judges are queried."""
+"""Rescoring of stored conversations with other scorers, without querying tester or target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _NEEDED = (
     *("seed", "depth", "width", "rollouts_per_seed", "asr_at", "policy"),
     *("seeds.name", "system.tester.name", "system.target.name"),
 )
-"""Settings that the stored run must have."""
+"""Settings that the configuration of a stored run must contain."""
 
 
 @gathers(SummaryOptions, **SUMMARY_DEFAULTS)
@@ -57,34 +57,34 @@ def rescore_rollouts(
     run : Run, Outcome or path
         Rollout run; it is not modified.
     scorer : TextScorer, callable or str, or several of them, optional
-        As in `run_rollouts`, such as a function of a reply, or "toxicity@0.9". Judges receive only requests whose answers the run does not store; tester
-        and target are not queried. By default the scores of the run are kept, and only the other
-        options change.
+        As in `run_rollouts`: for example, a function of a reply, or "toxicity@0.9". Judges are
+        queried only for verdicts that the run does not contain; tester and target are never
+        queried. By default, the scores of the run are kept, and only the other options apply.
     out : path, optional
-        Folder of the new run; by default nothing is written.
+        Folder of the new run; by default, nothing is written.
     refusal : bool or TextScorer, default True
-        As in `System`, in addition to ``scorer``.
+        Whether to detect refusals in addition to ``scorer``, as in `System`.
     asr_at, policy
-        As in `run_rollouts`; by default as in the run.
+        As in `run_rollouts`; by default, the values used in the run.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     run_id
         As in `run_rollouts`.
     reasoning_tags : sequence of (str, str), optional
-        Tags around the reasoning in replies, which is hidden from scorers; by default as in the
-        run, and `REASONING_TAGS` for runs stored with reasoning.
+        Tags that delimit the reasoning in replies, which is hidden from scorers; by default, the
+        tags used in the run, or `REASONING_TAGS` for runs stored with reasoning.
 
     Returns
     -------
     Outcome
-        Contains the answers of the run, with the verdicts of these judges in place of the stored
-        ones; requests and usage count judges only. If the scorer of the run ended conversations or
-        selected branches, these decisions remain, and a note says so.
+        Outcome with the answers of the run, but with new verdicts in place of the stored ones;
+        requests and usage count judges only. If the run's scorer ended conversations or selected
+        branches, these decisions remain in effect, and a note states this.
 
     Raises
     ------
     ArtifactError
-        If it is not a rollout run, or the folder is already in use.
+        If ``run`` is not a rollout run, or the folder is already in use.
     InvalidInputError, InvalidTypeError
         If an option is invalid.
     ModelError
@@ -114,19 +114,19 @@ def rescore_rollouts(
 
 
 def _refuse_incomplete(stored: Run, config: Mapping[str, Any]) -> None:
-    """Raise if a run does not record how its conversations were generated."""
+    """Raise an error if a run does not record how its conversations were generated."""
     if place := missing_setting(config, _NEEDED):
         raise ArtifactError(
-            f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to rescore its "
-            "conversations"
+            f"{stored.path / 'manifest.json'}: config has no {place}, which is required to "
+            "rescore the conversations"
         )
     if not stored.subjects:
-        raise ArtifactError(f"{stored.path}: no records to rescore")
+        raise ArtifactError(f"{stored.path}: the run has no records to rescore")
 
 
 @dataclass(frozen=True)
 class StoredRollouts(MeasuredRollouts):
-    """Conversations of a stored run, to be rescored."""
+    """Evaluation kind that rescores the conversations of a stored run."""
 
     decides: bool
     tags: Tags
@@ -148,7 +148,7 @@ class StoredRollouts(MeasuredRollouts):
         confidence: float = DEFAULT_CONFIDENCE,
         reasoning_tags: Tags | None = None,
     ) -> "StoredRollouts":
-        """Return the conversations of a rollout run; see `rescore_rollouts`."""
+        """Load the conversations of a rollout run; see `rescore_rollouts`."""
         config = run.manifest.get("config") or {}
         if config.get("kind") != "rollout":
             raise ArtifactError(f"{run.path}: not a rollout run")
@@ -187,7 +187,7 @@ class StoredRollouts(MeasuredRollouts):
 
     @property
     def keeps(self) -> bool:
-        """Whether the stored scores are kept and nothing is rescored."""
+        """Whether the stored scores are kept."""
         return any(isinstance(one, StoredScorer) for one in self.measuring.scorers)
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
@@ -197,11 +197,11 @@ class StoredRollouts(MeasuredRollouts):
         return {**super().judges(), **stayed}
 
     def identity(self) -> Identity:
-        """Return system and seed."""
+        """Return the settings that identify the run: system and seed."""
         return Identity(settings=("kind", "system", "seed"))
 
     def restore(self, run: Run, context: Context) -> Graphs:
-        """Return the stored conversations with new scores; only judges are queried."""
+        """Return the stored conversations with new scores, querying only judges."""
         graphs = rollouts_of(run, self.tags)
         answers, verdicts = apart(outcomes_of(run))
         context.outcomes += answers
@@ -217,21 +217,21 @@ class StoredRollouts(MeasuredRollouts):
         with requests_through(scorers, context):
             _score_again(graphs, scorers, decides=self.decides)
         n = sum(not verdict.reused for verdict in context.verdicts)
-        asked = f"only judges were queried, {n:,} times" if n else "no model was queried"
-        context.notes.insert(0, f"the conversations are from run {run.run_id}; {asked}")
+        queries = f"only judges were queried, {n:,} times" if n else "no model was queried"
+        context.notes.insert(0, f"the conversations are from run {run.run_id}; {queries}")
         return graphs
 
 
 def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
-    """Return whether there is a harm scorer, and all scorers: those given, or those of the run."""
+    """Return whether there is a harm scorer, and all scorers, which default to the run's scorers."""
     if scorer is not None:
         from eval_toolkit.rollouts.scorers.functions import reply_scorers
 
         return made_scorers(reply_scorers(scorer), refusal)
     if refusal is not True:
         raise InvalidInputError(
-            "`scorer` is missing; pass it together with `refusal`, or neither of them to keep the "
-            "scores of the run"
+            "`refusal` is passed without `scorer`; pass both, or neither to keep the scores of "
+            "the run"
         )
     return stored_scorers(run)
 
@@ -239,33 +239,33 @@ def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScore
 def _score_again(
     graphs: Sequence[Graph[Any, Any]], scorers: Sequence[Any], *, decides: bool
 ) -> None:
-    """Drop existing scores and rescore all turns."""
+    """Discard existing scores and rescore all turns."""
     pairs = [(graph, node) for graph in graphs for node in graph.nodes()]
     for _, node in pairs:
         reward = node.unscored.get("reward")
         node.scores, node.unscored = {}, {} if reward is None else {"reward": reward}
         node.event = node.echo = None
-    said = [(graph, node) for graph, node in pairs if node.status == "ok"]
+    answered = [(graph, node) for graph, node in pairs if node.status == "ok"]
     leaves = [(graph, leaf) for graph in graphs for leaf in graph.leaves()]
-    for some, final in ((said, False), (leaves, True)):
+    for some, final in ((answered, False), (leaves, True)):
         beside, nodes = [graph for graph, _ in some], [node for _, node in some]
         scored(scorers, decides, beside, nodes, final=final)
 
 
 def _stopped_by(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scorer that decided when rollouts stopped, if any."""
+    """Return the name of the scorer that stopped conversations or selected branches, if any."""
     if not config.get("stop_on_success") and config.get("keep") is None:
         return {}
     return {"stopped_by": config.get("stopped_by", config.get("scored_by"))}
 
 
 def _notes(config: Mapping[str, Any]) -> list[str]:
-    """Return notes on decisions of the run's scorer that rescoring cannot change."""
+    """Return notes about decisions of the original scorer that rescoring cannot change."""
     by = _stopped_by(config).get("stopped_by")
     notes = []
     if config.get("stop_on_success"):
         notes.append(
-            f"conversations ended where {by} reported a failure; rescoring does not change this"
+            f"conversations ended when {by} detected a failure; rescoring does not change this"
         )
     if config.get("keep") is not None:
         notes.append(f"branches were selected by {by}; rescoring does not change this")

@@ -1,4 +1,4 @@
-"""Execution of rollouts: request missing answers, score, measure, summarise, store."""
+"""Execution of rollout runs: `run_rollouts`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ _DEPTH = 3
 
 
 class _RolloutOptions(ParticipantOptions, SummaryOptions, AskOptions, total=False):
-    """Options of `TreeSampler`, `SummarySpec` and `AskSpec`, and the participants."""
+    """Options of `run_rollouts`: participants, `TreeSampler`, `SummarySpec` and `AskSpec`."""
 
     depth: int | None
     width: int | Sequence[int] | None
@@ -72,69 +72,73 @@ def run_rollouts(
     run_id: str | None = None,
     **options: Unpack[_RolloutOptions],
 ) -> Outcome:
-    """Run red-team rollouts from seed prompts, score the replies, and summarise.
+    """Run red-team rollouts from seed prompts, score the replies and summarise the results.
 
-    Takes a `System` and its seed prompts, or prompts and a target, without a `System`:
+    Pass a `System` and its seed prompts or, without a `System`, prompts and a target:
     ``run_rollouts(prompts, bot, scorer=harm)``.
 
     Parameters
     ----------
     system : System, or the prompts
         Tester, target and scorers. Without a `System`, the prompts: a list of strings, seed prompts
-        or rows, a frame, the path of a file as in `load_seeds`, or a single string.
+        or rows, a data frame, the path of a file as in `load_seeds`, or a single string.
     seeds : sequence of str, SeedPrompt or mapping, or the target
-        Seed prompts, one unit each. Prompts of one topic are resampled together. Without a
-        `System`, the target, which may also be passed as ``target``: any object accepted by
-        `models.as_model`, such as a function from a prompt to a reply or "openai:gpt-4o".
+        Seed prompts, each of which is one unit. Prompts with the same topic are resampled together.
+        Without a `System`, the target, which may also be passed as ``target``: any object accepted
+        by `models.as_model`, such as a function that maps a prompt to a reply, or "openai:gpt-4o".
     out : path, optional
-        Folder of the run. An interrupted run is resumed; in a finished one, failed requests are
-        retried, and additional seeds, rollouts or turns are run. By default nothing is written.
+        Folder of the run. An interrupted run is resumed; in a finished run, failed requests are
+        retried, and additional seeds, rollouts or turns are run. By default, nothing is written.
         States, probes and responses are stored as strings or JSON values.
     name : str, default "seeds"
         Name of the set of seed prompts.
     prompts, target, scorer, tester, system_prompt, temperature, max_tokens, opening, base_url
         Participants and settings without a `System`. A scorer is a function of a reply, or of a
-        prompt and a reply, that returns a number or a bool (bad at 0.5 or more), a name such as
-        "refusal", or several in a list or mapping; by default toxicity. ``base_url`` is the
-        address of an OpenAI-compatible server, for a target given by name. The tester, which may be
-        the name of an attack, sends the prompts unchanged by default.
+        prompt and a reply, that returns a number or a bool (values of 0.5 or more count as
+        failures), a name such as "refusal", or a list or mapping of several scorers; by default,
+        toxicity. ``base_url`` is the address of an OpenAI-compatible server for a target specified
+        by name. The tester, which may be the name of an attack, sends the prompts unchanged by
+        default.
     depth, width, keep, stop_on_success
-        Turns and branches, as in `TreeSampler`. By default 3 turns, or 1 if neither a `System` nor
-        a tester is given.
+        Turns and branches, as in `TreeSampler`. By default, 3 turns, or 1 if neither a `System` nor
+        a tester is passed.
     rollouts_per_seed : int, default 1
-        Number of rollouts per seed prompt; they differ only if tester or target are random.
+        Number of rollouts per seed prompt; they differ only if tester or target is random.
     seed : int, default 42
         Random seed of the run, from which all other seeds are derived.
     asr_at : sequence of int
-        Values of k for which to report the probability that at least one of k rollouts succeeds.
+        Values of k for which to report ASR@k, the probability that at least one of k rollouts
+        succeeds.
     policy : str, optional
-        How the branches of a rollout are combined, as in `measure_rollouts`; by default
-        "expectation", or "best" if ``keep`` drops branches, for which there is no expectation.
+        How to aggregate over the branches of a rollout, as in `measure_rollouts`; by default,
+        "expectation", or "best" if ``keep`` drops branches, since the expectation is then
+        undefined.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     budget, concurrency, cache, give_up_after, patience_s, on_progress
-        As in `AskSpec`; the budget covers testers and targets.
+        As in `AskSpec`; the budget covers requests to testers and targets.
     run_id : str, optional
-        Name of the run; by default that of the folder.
+        Name of the run; by default, the name of the folder.
     shard : str, optional
-        Part of the seed prompts to run here, such as "2/8"; `merge_runs` joins the parts.
+        Shard of the seed prompts to run, such as "2/8"; `merge_runs` joins the shards.
 
     Returns
     -------
     Outcome
-        Equal answers give byte-identical ``records.parquet``, ``turns.parquet`` and
-        ``results.json``, regardless of concurrency and interruptions.
+        Outcome of the run. Identical answers give byte-identical ``records.parquet``,
+        ``turns.parquet`` and ``results.json``, regardless of concurrency and interruptions.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         If an option is invalid.
     ArtifactError
-        If the folder holds a run with another system or seed, or an unfinished run that ended or
-        selected its conversations by other rules; or if another process is writing to it.
+        If the folder contains a run with a different system or seed, or an unfinished run with
+        different rules for ending conversations or selecting branches, or if another process is
+        writing to it.
     ModelError
-        If a model or a function fails permanently; answers already received are kept. Raised before
-        any request if a scorer lacks its weights.
+        If a model or a function fails permanently; answers received so far are kept. Raised before
+        any request if the weights of a scorer are missing.
     MissingExtraError
         If a scorer needs a package that is not installed; raised before any request.
 
@@ -170,7 +174,7 @@ def run_rollouts(
         raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty string")
     given = prompt_list(seeds, single=direct)
     if not given:
-        raise InvalidInputError("`seeds` is empty; at least one is needed")
+        raise InvalidInputError("`seeds` is empty; at least one seed prompt is needed")
     prompts = seed_prompts(given)
     depth = options["depth"]
     if depth is None:

@@ -1,4 +1,4 @@
-"""Samplers that advance all conversations turn by turn."""
+"""Samplers of rollouts, which advance all conversations turn by turn."""
 
 import math
 import numbers
@@ -20,7 +20,7 @@ from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
 
 
 class Sampler(ABC, Generic[StateT, ActionT]):
-    """Base class of samplers of rollouts; rollouts share no state.
+    """Base class of rollout samplers; rollouts share no state.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class Sampler(ABC, Generic[StateT, ActionT]):
 
     @abstractmethod
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
-        """Return a rollout: deterministic for a seed, random for None."""
+        """Sample a rollout, deterministic for a given seed and random for None."""
 
     def eval_rollout(self, seed: Any = None) -> Graph[StateT, ActionT]:
-        """Return a rollout for evaluation; here the seed is a number.
+        """Sample a rollout for evaluation; this implementation requires a numeric seed.
 
         Raises
         ------
@@ -55,13 +55,13 @@ class Sampler(ABC, Generic[StateT, ActionT]):
         if seed is None or _is_number(seed):
             return self.rollout(None if seed is None else int(seed))
         raise NotImplementedError(
-            f"{type(self).__name__} accepts only numeric seeds; override eval_rollout for "
+            f"{type(self).__name__} accepts only numeric seeds; override eval_rollout to accept "
             f"{type(seed).__name__} seeds"
         )
 
 
 class TreeSampler(Sampler[StateT, ActionT]):
-    """Lockstep sampler: one call of tester, target and scorers per depth for all conversations.
+    """Sampler that advances all conversations in lockstep, with one batched call per turn.
 
     Each random seed is derived from the run's seed, the seed prompt, the rollout number and the
     position in the tree, so no result depends on other rollouts, on batches or on order.
@@ -71,17 +71,17 @@ class TreeSampler(Sampler[StateT, ActionT]):
     system : System
         Tester, target and scorers.
     prompts : sequence of str
-        Prompts selected by numeric seeds.
+        Prompts from which numeric seeds select.
     depth : int, default 3
         Number of turns.
     width : int or sequence of int, optional
-        Branches per turn, as one number or one per turn; by default the number recommended by the
-        attack, which is 1 for most.
+        Number of branches per turn, as one number or one per turn; by default, the number
+        recommended by the attack, which is 1 for most attacks.
     keep : int, optional
-        Number of branches of each rollout to continue, worst for the target first. By default all;
-        1 if the attack sets the width.
+        Number of branches to continue in each rollout, starting with the worst for the target. By
+        default, all branches, or 1 if the attack determines the width.
     stop_on_success : bool, default False
-        Whether a conversation ends once the target has failed.
+        Whether to end a conversation once the target has failed.
     seed : int, default 42
         Random seed of the run.
 
@@ -126,7 +126,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         self._check_scorer(system.scorer)
 
     def _check_scorer(self, scorer: Any) -> None:
-        """Raise if ending or selecting conversations requires scores that are unavailable."""
+        """Raise an error if `stop_on_success` or `keep` requires scores that are not available."""
         from eval_toolkit.rollouts.scorers.base import mode_of
 
         if not self.stop_on_success and self.keep is None:
@@ -146,7 +146,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return chooses(self.widths, self.keep)
 
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
-        """Sample a rollout from one of the prompts: deterministic for a number, including 0."""
+        """Sample a rollout from one of the prompts; deterministic for any number, including 0."""
         if seed is not None:
             return self.eval_rollouts([validation.integer(seed, "seed", low=0)])[0]
         drawn = secrets.randbits(63)
@@ -157,13 +157,13 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return graph
 
     def eval_rollout(self, seed: Any = None) -> Graph[StateT, ActionT]:
-        """Return a rollout of a prompt, or of the prompt selected by a number."""
+        """Sample a rollout from a prompt, or from the prompt selected by a number."""
         return self.rollout() if seed is None else self.eval_rollouts([seed])[0]
 
     def eval_rollouts(
         self, seeds: Sequence[Any], *, attempts: int = 1, asking: Context | None = None
     ) -> list[Graph[StateT, ActionT]]:
-        """Return rollouts of several seeds, run in lockstep.
+        """Sample rollouts from several seeds in lockstep.
 
         Parameters
         ----------
@@ -172,13 +172,13 @@ class TreeSampler(Sampler[StateT, ActionT]):
         attempts : int, default 1
             Number of rollouts per seed.
         asking : Context, optional
-            Context of the requests: journal, budget, cache.
+            Request context: journal, budget and cache.
 
         Returns
         -------
         list of Graph
-            All rollouts of the first seed, then those of the second, and so on. Failures are
-            recorded in the nodes.
+            Rollouts in the order of the seeds, with all rollouts of a seed in sequence. Failures
+            are recorded in the nodes.
 
         Raises
         ------
@@ -209,13 +209,13 @@ class TreeSampler(Sampler[StateT, ActionT]):
         }
 
     def _widths_for(self, seed: Any) -> tuple[int, ...]:
-        """Return the number of branches per turn for a seed."""
+        """Return the number of branches in each turn for a seed."""
         return self.widths
 
     def _prompts(self) -> list[Any]:
         if not self.prompts:
             raise InvalidInputError(
-                "a numeric seed selects from `prompts`, which is empty; pass `prompts` to the "
+                "a numeric seed selects one of `prompts`, which is empty; pass `prompts` to the "
                 "sampler, or a prompt as the seed"
             )
         return self.prompts
@@ -227,7 +227,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         if isinstance(seeds, str) or not isinstance(seeds, Sequence):
             raise InvalidTypeError(f"`seeds` must be a list of seeds, got {seeds!r:.60}")
         if not seeds:
-            raise InvalidInputError("`seeds` is empty; there is nothing to roll out")
+            raise InvalidInputError("`seeds` is empty; pass at least one seed")
         known = seed_prompts(self._prompts()) if any(map(_is_number, seeds)) else []
         times: dict[int, int] = {}
         given: list[Any] = []
@@ -261,7 +261,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         asking: Context,
         seed: int,
     ) -> None:
-        """Run all turns of all conversations."""
+        """Run all conversations, turn by turn."""
         width_of = {id(graph): width for graph, width in zip(graphs, widths, strict=True)}
         asking.expect(sum(self.n_requests(width) for width in widths))
         for graph, width in zip(graphs, widths, strict=True):
@@ -288,12 +288,12 @@ class TreeSampler(Sampler[StateT, ActionT]):
         scored(self.system.scorers, self.system.scored, beside, nodes, final=True)
 
     def n_requests(self, widths: Sequence[int] | None = None) -> int:
-        """Return the maximum number of requests per rollout, without judges."""
+        """Return the maximum number of requests per rollout, not counting judges."""
         asks_nobody = hasattr(self.system.tester, "ask") and not _asks(self.system.tester)
         return _n_nodes(widths or self.widths, self.keep) * (1 if asks_nobody else 2)
 
     def _going_on(self, ended: list[Live]) -> list[Live]:
-        """Return the conversations that continue with another turn."""
+        """Return the conversations to continue, after applying `stop_on_success` and `keep`."""
         live = [one for one in ended if not (self.stop_on_success and _event(one))]
         if self.keep is None:
             return live
@@ -336,7 +336,7 @@ def _is_number(seed: Any) -> bool:
 
 
 def _check_states(live: Sequence[Live]) -> None:
-    """Raise if a state cannot be stored, before any request is sent."""
+    """Raise an error if a state cannot be stored, before any request is sent."""
     from eval_toolkit.rollouts.turns import turns_table
 
     made = [one for one in live if not isinstance(one.state, str)]
@@ -349,7 +349,7 @@ def _check_states(live: Sequence[Live]) -> None:
 
 
 def _check_state(one: Live) -> None:
-    """Raise if the state returned by a method cannot be stored."""
+    """Raise an error if the state of a conversation cannot be stored."""
     from eval_toolkit.rollouts.turns import turns_table
 
     try:
@@ -363,7 +363,7 @@ def _check_state(one: Live) -> None:
 
 
 def chooses(widths: Sequence[int], keep: int | None) -> bool:
-    """Return whether branches may be dropped before the last turn.
+    """Return whether branches can be dropped before the last turn.
 
     Examples
     --------

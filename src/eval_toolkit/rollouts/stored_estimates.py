@@ -1,4 +1,4 @@
-"""Cells of stored rollouts that are not column means, such as failure rates from the turns."""
+"""Re-estimation of stored rollout metrics that are not column means, such as failure rates."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
-    """Return the function that computes cells of stored rollouts in the same way as the run.
+    """Return a function that recomputes the cells of a stored rollout run as the run itself did.
 
-    The function maps records and metrics to the cells of column metrics. The result is None if the
-    run does not store its turns or its measurement settings, or if an interval method was chosen,
-    which applies to means but not to curves.
+    The function maps records and metrics to the cells of column metrics. Returns None if the run
+    does not contain its turns or its measurement settings, or if ``summary`` specifies an interval
+    method, since these apply to means but not to survival curves.
     """
     config = run.manifest.get("config") or {}
     if summary.method is not None or "imported" in config or missing_setting(config, _NEEDED):
@@ -52,4 +52,4 @@ def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
 
 
 _NEEDED = ("policy", "depth")
-"""Settings of a run that its estimates depend on."""
+"""Settings in a run's configuration that the estimates require."""

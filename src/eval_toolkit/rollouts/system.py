@@ -1,4 +1,4 @@
-"""Participants of a conversation: tester, target and scorers."""
+"""Participants of conversations: tester, target and scorers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypedDict, Unpack, cast
@@ -34,7 +34,7 @@ _ALIASES = {
     "moderator": "scorer",
 }
 _TOLD_ELSEWHERE = ("_identities", "decoding", "opening", "reasoning_tags", "scored", "scorers")
-"""Attributes that do not affect the conversation, or are described under other names."""
+"""Attributes that do not affect conversations, or that are described elsewhere."""
 _DIGITS = 16
 _REFUSAL = "refusal"
 _MODEL = ("name", "describe", "generate", "loglikelihood")
@@ -42,7 +42,7 @@ _ATTACK = ("name", "version", "ask")
 
 
 class _SystemOptions(TypedDict, total=False):
-    """Decoding settings of a target model, and alternative names of the participants."""
+    """Keyword options of `System`: settings of a target model, and aliases of the participants."""
 
     temperature: float
     top_p: float | None
@@ -57,40 +57,41 @@ class _SystemOptions(TypedDict, total=False):
 class System(Generic[StateT, ActionT]):
     """Tester, target and scorers of conversations.
 
-    All calls are batched over conversations. A subclass may omit tester and target and define the
-    conversation itself with `probe`, `respond`, `advance`, `start`, and optionally ``reward(states,
-    probes, responses)``. Its states may be of any type; in a run with a folder, they must be strings
-    or plain JSON. The attribute values at the start of a run are part of the system's identity:
-    answers of a system with other values are not reused.
+    All calls are batched over conversations. Instead of passing tester and target, a subclass may
+    define the conversation by overriding `probe`, `respond`, `advance`, `start`, and optionally
+    ``reward(states, probes, responses)``. Its states may be of any type, but must be strings or
+    plain JSON values if the run is stored. The attribute values at the start of a run are part of
+    the system's identity: answers are not reused if they differ.
 
     Parameters
     ----------
     tester : Attack, Model, callable, sequence of str or None
-        Source of probes: an attack; a model, which refines its probes; a function from
-        conversations to probes; or a list of probes, one per turn. None if a subclass defines
-        `probe`. A function takes a list of `Conversation` (strings with ``messages``), and a list
-        of seeds if it has a second parameter that is required or named seed or seeds; a coroutine
-        function takes a single conversation and seed. It may raise `StopAttack` to end a
-        conversation.
+        Source of probes: an attack; a model, which refines its probes iteratively; a function that
+        maps conversations to probes; or a list of probes, one per turn. None if a subclass defines
+        `probe`. A function receives a list of `Conversation` objects (strings with ``messages``),
+        and a list of seeds if it has a second parameter that is required or named seed or seeds; a
+        coroutine function receives a single conversation and seed. It may raise `StopAttack` to end
+        a conversation.
     target : Model, callable, sequence of str or None
-        System under test: a model, a function from conversations that end with a probe to
-        responses, or a list of responses, one per turn.
+        System under test: a model; a function that maps conversations, which end with a probe, to
+        responses; or a list of responses, one per turn.
     scorer : TextScorer, callable or sequence of them, optional
         Scorers of the replies; the first defines failures.
     refusal : bool or TextScorer, default True
-        Whether to detect refusals as well, or the scorer to use, which is renamed to "refusal":
-        scores at or above its threshold are refusals.
+        Whether to detect refusals as well, or the scorer to use for this, which is renamed to
+        "refusal". Scores at or above its threshold count as refusals.
     opening : bool, default False
-        Whether seed prompts open the conversation, visible to the target, or are the tester's goal,
-        hidden from the target.
+        Whether seed prompts open the conversation and are visible to the target. Otherwise, they
+        are the tester's goal and hidden from the target.
     system_prompt, formatter, temperature, top_p, max_tokens, stop
-        Settings of a target model: system message, conversion of messages to a prompt, and decoding
+        Settings of a target model: system message, conversion of messages to a prompt, and sampling
         parameters.
     reasoning_tags : sequence of (str, str)
-        Tags that delimit the reasoning of a reply, as in `split_reasoning`. Reasoning is hidden
-        from scorers, judges and the other participant. Pass () to keep it.
+        Tags that delimit the reasoning in a reply, as in `split_reasoning`. Reasoning is hidden
+        from scorers, judges and the other participant; pass () to keep it.
     attacker, auditor, defender, moderator
-        Aliases: the first two for ``tester``, the others for ``target`` and ``scorer``.
+        Aliases: ``attacker`` and ``auditor`` for ``tester``, ``defender`` for ``target``,
+        ``moderator`` for ``scorer``.
 
     Raises
     ------
@@ -160,7 +161,7 @@ class System(Generic[StateT, ActionT]):
 
     @property
     def scorer(self) -> TextScorer | None:
-        """Scorer that defines failures, with a cache."""
+        """Scorer that defines failures, wrapped in a cache."""
         return self.scorers[0] if self.scored else None
 
     @property
@@ -178,13 +179,13 @@ class System(Generic[StateT, ActionT]):
         return cast("StateT", Conversation(prompt, opening=self.opening))
 
     def probe(self, states: Sequence[StateT], seeds: Sequence[int]) -> Sequence[ActionT]:
-        """Return the tester's probe for each conversation; each seed determines one probe.
+        """Return the tester's probe for each conversation, given one seed per probe.
 
         Raises
         ------
         ModelError
-            If the tester fails for one of them. Samplers use a call that does not affect the other
-            conversations.
+            If the tester fails for a conversation. Samplers instead use `ask_probes`, in which a
+            failure does not affect other conversations.
         """
         asked = [RequestPlace(str(n), 1, "probe", seed) for n, seed in enumerate(seeds)]
         with Context() as asking:
@@ -199,7 +200,7 @@ class System(Generic[StateT, ActionT]):
         Raises
         ------
         ModelError
-            If the target fails for one of them.
+            If the target fails for a conversation.
         """
         asked = [RequestPlace(str(n), 1, "response", seed) for n, seed in enumerate(seeds)]
         with Context() as asking:
@@ -220,7 +221,7 @@ class System(Generic[StateT, ActionT]):
         return cast("StateT", f"{state}{probe}{response}")
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that affect the results, as a JSON-serialisable dict without secrets."""
+        """Return all settings that affect results, as a JSON-serialisable dict without secrets."""
         usual = self.reasoning_tags == REASONING_TAGS
         return {
             "kind": type(self).__qualname__,
@@ -233,7 +234,7 @@ class System(Generic[StateT, ActionT]):
         }
 
     def _made_of(self) -> dict[str, Any]:
-        """Return the attributes of a system with its own `probe` or `respond`, which may use them."""
+        """Return the attributes of a system that overrides `probe` or `respond`."""
         if all(getattr(type(self), m) is getattr(System, m) for m in ("probe", "respond")):
             return {}
         parts = {
@@ -246,7 +247,7 @@ class System(Generic[StateT, ActionT]):
     def ask_probes(
         self, states: Sequence[StateT], asked: "Sequence[RequestPlace]", asking: Context
     ) -> "list[Probed]":
-        """Request probes as samplers do; return an outcome, string, exception or None for each."""
+        """Request probes on behalf of a sampler; failures are returned instead of raised."""
         if type(self).probe is System.probe:
             return ask_probes(self.tester, states, asked, asking, self._identities["probe"])
         jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
@@ -261,7 +262,7 @@ class System(Generic[StateT, ActionT]):
         asked: "Sequence[RequestPlace]",
         asking: Context,
     ) -> list[Heard]:
-        """Request responses as samplers do; return an outcome for each, None beyond the budget."""
+        """Request responses on behalf of a sampler; an outcome is None beyond the budget."""
         probed = after_probes(states, probes)
         if type(self).respond is System.respond:
             return ask_responses(
@@ -335,7 +336,7 @@ class _Replies:
 
 
 def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
-    """Return whether there is a harm scorer, and all scorers, each with a cache."""
+    """Return whether there is a harm scorer, and all scorers, each wrapped in a cache."""
     from eval_toolkit.rollouts.scorers import (
         CachedScorer,
         RefusalScorer,
@@ -350,9 +351,9 @@ def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]
         made += [] if any(scorer.name == _REFUSAL for scorer in made) else [RefusalScorer()]
     elif refusal is not False:
         finds = as_text_scorer(refusal)
-        told = f"{finds.name} {finds.version}"
+        version = f"{finds.name} {finds.version}"
         renamed = finds.name != _REFUSAL
-        made.append(as_text_scorer(finds, name=_REFUSAL, version=told) if renamed else finds)
+        made.append(as_text_scorer(finds, name=_REFUSAL, version=version) if renamed else finds)
     check_scorers(made)
     kept = [s if isinstance(s, CachedScorer) else CachedScorer(s) for s in made]
     return bool(listed), tuple(kept)
@@ -361,8 +362,8 @@ def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]
 def _name(speaker: Any, system: Any, fallback: str) -> str:
     if speaker is None:
         return str(getattr(system, "name", type(system).__name__))
-    told = getattr(speaker, "name", None) or getattr(speaker, "__name__", None)
-    return str(told or fallback)
+    name = getattr(speaker, "name", None) or getattr(speaker, "__name__", None)
+    return str(name or fallback)
 
 
 def _identity(speaker: Any, system: Any, method: str) -> str:
@@ -383,7 +384,7 @@ def _described(speaker: Any, identity: str) -> dict[str, Any]:
 
 
 def _part(value: Any) -> Any:
-    """Return an attribute's own description, or its digest."""
+    """Return the description of an attribute, or its digest."""
     if _speaks(value):
         return _described(value, "")
     if isinstance(value, (list, tuple)) and any(map(_speaks, value)):

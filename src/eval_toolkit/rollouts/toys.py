@@ -1,4 +1,4 @@
-"""A toy tester, target and scorer: deterministic, free and harmless."""
+"""Toy tester, target and scorer: deterministic, free and harmless."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _MOST_PATIENT = 8
 
 
 class ToyTester:
-    """Tester that repeats the goal, politely or as a demand depending on the seed.
+    """Tester that repeats the goal politely or as a demand, depending on the seed.
 
     Examples
     --------
@@ -47,15 +47,15 @@ class ToyTester:
 class ToyTarget(ScriptedModel):
     """Target that refuses until its patience is exhausted, then complies.
 
-    Its patience, from 1 to 8, is determined by a hash of the goal. A polite probe costs 1, a demand
-    2: some goals are reached in the first turn, some in the third, some not at all.
+    Its patience, from 1 to 8, is determined by a hash of the goal. A polite probe uses up 1, a
+    demand 2, so some goals are reached in the first turn, some in the third, and some not at all.
 
     Parameters
     ----------
     name : str, default "toy_target"
         Name in tables.
     patience : int, optional
-        Patience for every goal; by default it depends on the goal.
+        Patience for every goal; by default, it depends on the goal.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class ToyTarget(ScriptedModel):
 
 
 def patience_for(goal: str) -> int:
-    """Return how many demands the toy target refuses for a goal, from 1 to 8.
+    """Return the patience of the toy target for a goal, from 1 to 8.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def patience_for(goal: str) -> int:
 
 
 class ToyScorer:
-    """Scorer: 0.9 for texts with curses, 0.6 for demands, 0.1 for others, 0 for empty ones.
+    """Scorer that returns 0.9 for curses, 0.6 for demands, 0 for empty and 0.1 for other texts.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def toy_system(**options: Any) -> System[Any, Any]:
     Returns
     -------
     System
-        With `ToyTester`, `ToyTarget` and `ToyScorer` unless others are given.
+        System with `ToyTester`, `ToyTarget` and `ToyScorer` unless others are passed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Export of rollouts: conversations as text, JSON lines or Markdown, turns as CSV."""
+"""Export of rollouts: conversations as text, JSON Lines or Markdown, turns as CSV."""
 
 import csv
 import io
@@ -31,9 +31,9 @@ _SUFFIXES = {
     ".csv": "csv",
 }
 _JOINERS = "\u200c\u200d"
-"""Zero-width characters that are part of words in some languages and of some emoji."""
+"""Zero-width characters that occur within words of some languages and within some emoji."""
 _PARTS = ("category", "topic", "safe")
-_NO_TURN = "there is no turn"
+_NO_TURN = "there are no turns"
 _CSV = (
     *("unit_id", "attempt", "node_id", "parent_id", "turn", "weight", "attack", "seed_prompt"),
     *("probe", "response", "status", "reason", "event", "echo", "reward"),
@@ -42,7 +42,7 @@ _CSV = (
 _Graph = Graph[Any, Any]
 _Node = Node[Any, Any]
 _Told = tuple[_Graph, list[list[_Node]]]
-"""Rollout with its selected conversations."""
+"""Rollout, and the conversations selected from it."""
 
 
 def transcripts(
@@ -54,26 +54,26 @@ def transcripts(
     part: str | None = None,
     prompts: Iterable[SeedPrompt] = (),
 ) -> Iterator[str]:
-    r"""Yield rollouts as pieces of a text file.
+    r"""Convert rollouts to the lines of a text file.
 
     Parameters
     ----------
     graphs : iterable of Graph
         Rollouts.
     format : {"txt", "jsonl", "md", "csv"}, default "jsonl"
-        Text: readable conversations with the outcome and the scores. JSONL: one object per
-        conversation, i.e. per path from the seed prompt to a last turn. Markdown: the same in
-        readable form; messages are fenced so that they can neither close the fence nor act as
-        markup or links, and non-printing characters are escaped. CSV: one row per turn, with a
-        column ``score:NAME`` per scorer and the category and topic of known ``prompts``; ids of
-        nodes start with "n", so they are not read as numbers; strings that a spreadsheet would
-        read as a formula are prefixed with an apostrophe. Secrets are removed from reasons.
+        "txt" writes readable conversations with outcome and scores. "jsonl" writes one object per
+        conversation, i.e. per path from the seed prompt to a last turn. "md" writes conversations
+        as Markdown; messages are fenced so that they can neither close the fence nor act as markup
+        or links, and non-printing characters are escaped. "csv" writes one row per turn, with a
+        column ``score:NAME`` per scorer and the category and topic of known ``prompts``; node ids
+        start with "n" so that they are not read as numbers, and strings that a spreadsheet would
+        interpret as a formula are prefixed with an apostrophe. Secrets are redacted from reasons.
     failed_only : bool, default False
         Whether to include only conversations in which the target failed.
     unit : str, optional
-        Include only the rollouts of this seed prompt.
+        Unit id of a seed prompt; only its rollouts are included.
     part : str, optional
-        Include only the rollouts of this part of the ``prompts``, such as "category=rude".
+        Part of the ``prompts``, such as "category=rude"; only its rollouts are included.
     prompts : iterable of SeedPrompt
         Seed prompts of the rollouts, as returned by `seeds_of`.
 
@@ -101,12 +101,12 @@ def transcripts(
     validation.choice(format, "format", TRANSCRIPT_FORMATS)
     known = {prompt.id: prompt for prompt in prompts}
     everything = list(graphs)
-    told = _wanted(_of_part(everything, part, known), failed_only, unit)
+    selected = _wanted(_of_part(everything, part, known), failed_only, unit)
     if format == "csv":
-        return _csv_lines(told, known)
+        return _csv_lines(selected, known)
     if format == "txt":
-        return _texts(told, sum(len(graph.paths() or [[]]) for graph in everything))
-    return {"jsonl": _json_lines, "md": _markdown}[format](told)
+        return _texts(selected, sum(len(graph.paths() or [[]]) for graph in everything))
+    return {"jsonl": _json_lines, "md": _markdown}[format](selected)
 
 
 def write_transcripts(
@@ -124,7 +124,7 @@ def write_transcripts(
     path : path
         Output file; replaced if it exists.
     format : {"txt", "jsonl", "md", "csv"}, optional
-        File format; by default inferred from the file name.
+        File format; by default, inferred from the file name.
     **selection
         ``failed_only``, ``unit``, ``part`` and ``prompts``, as in `transcripts`.
 
@@ -144,15 +144,15 @@ def write_transcripts(
     --------
     >>> import tempfile
     >>> graph = Graph("Be rude", [Node("Be rude", "Please?", "No.")], "u1")
-    >>> write_transcripts([graph], tempfile.mkdtemp() + "/told.md").read_text().splitlines()[0]
+    >>> write_transcripts([graph], tempfile.mkdtemp() + "/transcripts.md").read_text().splitlines()[0]
     '# Transcripts'
     """
     target = Path(path)
     chosen = _SUFFIXES.get(target.suffix.lower()) if format is None else format
     if chosen is None:
         raise InvalidInputError(
-            f"{target}: cannot infer the format from the name; use .txt, .jsonl, .md or .csv, "
-            "or set `format`"
+            f"{target}: cannot infer the format from the name; use .txt, .jsonl, .md or "
+            ".csv, or pass `format`"
         )
     pieces = transcripts(graphs, chosen, **selection)
     try:
@@ -172,7 +172,7 @@ def write_transcripts(
 def _of_part(
     graphs: list[_Graph], part: str | None, prompts: Mapping[str, SeedPrompt]
 ) -> list[_Graph]:
-    """Return the rollouts whose seed prompts belong to a part."""
+    """Select the rollouts whose seed prompts belong to a part."""
     if part is None:
         return graphs
     pairs = parse_part(part)
@@ -187,7 +187,8 @@ def _of_part(
         name = next(iter(pairs), "category")
         values = dict.fromkeys(_part(prompt, name) for prompt in prompts.values())
         raise InvalidInputError(
-            f"`part` is {part!r}, which has no rollout; {nearest(pairs.get(name, ''), list(values))}"
+            f"`part` is {part!r}, which has no rollouts; "
+            f"{nearest(pairs.get(name, ''), list(values))}"
         )
     return found
 
@@ -219,12 +220,12 @@ def _ended(path: Sequence[_Node]) -> tuple[str, str]:
 
 
 def _why(node: _Node) -> str:
-    """Return the reason in a turn without secrets, which exception messages may contain."""
+    """Return the reason of a turn, redacting secrets that exception messages may contain."""
     return str(redact_secrets(node.reason))
 
 
 def _unscored(node: _Node) -> dict[str, str]:
-    """Return the reasons for missing scores, without secrets."""
+    """Return the reasons for missing scores, with secrets redacted."""
     return dict(redact_secrets(node.unscored, keys=False))
 
 
@@ -300,13 +301,13 @@ def _csv_lines(told: Sequence[_Told], prompts: Mapping[str, SeedPrompt]) -> Iter
 
 
 def _part(prompt: SeedPrompt | None, name: str) -> str:
-    """Return the category, the topic or the safety of a seed prompt; empty if unknown."""
+    """Return the category, topic or safety of a seed prompt, or "" if unknown."""
     value = getattr(prompt, name, None)
     return "" if value is None else str(value)
 
 
 def _each_once(paths: Iterable[Sequence[_Node]]) -> list[_Node | None]:
-    """Return the distinct turns of conversations, which may share their first turns."""
+    """Return the distinct turns of conversations, which may share initial turns."""
     found = {node.id: node for path in paths for node in path}
     return list(found.values()) or [None]
 
@@ -320,9 +321,9 @@ def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[
         return [*rollout, "", None, *seed, *blanks, *ended]
     parent = None if node.parent is None else f"n{node.parent.id}"
     place = [f"n{node.id}", parent, node.depth, node.weight, node.attack, _seed_prompt(graph)]
-    said = [node.probe, node.response, node.status, _why(node)]
+    cells = [node.probe, node.response, node.status, _why(node)]
     found = [node.event, node.echo, node.reward]
-    return [*rollout, *place, *said, *found, *(node.scores.get(name) for name in scorers)]
+    return [*rollout, *place, *cells, *found, *(node.scores.get(name) for name in scorers)]
 
 
 def _csv_line(cells: Iterable[Any]) -> str:
@@ -357,7 +358,7 @@ def _texts(told: Sequence[_Told], n_all: int) -> Iterator[str]:
 
 
 def _message_lines(node: _Node) -> Iterator[str]:
-    """Yield the messages of a turn with their speakers, and the scores of the reply."""
+    """Yield the messages of a turn with their speakers, followed by the scores of the reply."""
     # scores of probes and of categories are in the other formats
     named = {name: score for name, score in node.scores.items() if not {":", "/"} & {*name}}
     scores = [f"{_line(name)} {score:.3g}" for name, score in named.items()]
@@ -411,7 +412,7 @@ def _outcome(path: Sequence[_Node]) -> str:
     n_unknown = len(path) - len(known)
     if path and not n_unknown:
         return f"The target did not fail in {len(path)} turn{'s' * (len(path) > 1)}."
-    return f"Unknown whether the target failed (no verdict on {n_unknown} of {len(path)} turns)."
+    return f"It is unknown whether the target failed (no verdict for {n_unknown} of {len(path)} turns)."
 
 
 def _turn_section(node: _Node) -> str:
@@ -444,24 +445,24 @@ def _longest_run(text: str) -> int:
 
 
 def _fenced(text: str) -> str:
-    """Return a text in a code fence that its content cannot close."""
-    shown = _printable(text.replace("\r\n", "\n"), keep="\n\t")
-    fence = "`" * max(3, _longest_run(shown) + 1)
-    return f"{fence}text\n{shown}\n{fence}\n"
+    """Wrap a text in a code fence that its content cannot close."""
+    printable = _printable(text.replace("\r\n", "\n"), keep="\n\t")
+    fence = "`" * max(3, _longest_run(printable) + 1)
+    return f"{fence}text\n{printable}\n{fence}\n"
 
 
 def _code(text: str) -> str:
-    """Return a string as inline code on one line, so markup and links have no effect."""
-    shown = _printable(" ".join(str(text).split()), keep="")
-    if not shown:
+    """Format a string as inline code on one line, so that markup and links have no effect."""
+    printable = _printable(" ".join(str(text).split()), keep="")
+    if not printable:
         return ""
-    ticks = "`" * (_longest_run(shown) + 1)
-    pad = " " if shown[0] == "`" or shown[-1] == "`" else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}"
+    ticks = "`" * (_longest_run(printable) + 1)
+    pad = " " if printable[0] == "`" or printable[-1] == "`" else ""
+    return f"{ticks}{pad}{printable}{pad}{ticks}"
 
 
 def _printable(text: str, *, keep: str) -> str:
-    """Return a string with non-printing characters escaped, so terminals do not interpret them."""
+    """Escape non-printing characters so that terminals do not interpret them."""
     return "".join(
         c
         if c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"

@@ -1,4 +1,4 @@
-"""Conversion of rollouts to and from ``turns.parquet``: one row per rollout and per turn."""
+"""Conversion of rollouts to and from the table ``turns.parquet``."""
 
 import json
 import math
@@ -31,7 +31,7 @@ _REAL = ("weight", "reward")
 TURN_COLUMNS = (*_TEXTS, *_WHOLE, *_REAL)
 _SEED, _TEXT = "seed", "text"
 _CONVERSATION, _OPENING, _TOLD = "conversation", "opening", "told"
-"""Kinds of states: the seed prompt, a string, the conversation so far, or another."""
+"""Kinds of states: the seed prompt, a string, the conversation so far, or another one."""
 _FLAGS = {None: -1, False: 0, True: 1}
 
 Rollout = Graph[Any, Any]
@@ -40,7 +40,7 @@ _Row = dict[str, Any]
 
 
 def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
-    """Return rollouts as columns: one row per rollout with its seed prompt, then one per turn.
+    """Convert rollouts to columns: one row per rollout, followed by one row for each of its turns.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
     Returns
     -------
     dict of str to ndarray
-        `TURN_COLUMNS`. The row of a rollout has an empty "node_id", the "depth" 0 and the seed
-        prompt as "context"; rows of turns have a context only if it differs from the conversation
-        so far. "scores", "unscored" and "asked" are JSON; "encoded" lists the cells of the row
-        stored as JSON because they are not strings, or cannot be stored as strings. "event" and "echo"
-        are 1, 0, or -1 if unknown; a missing "reward" is NaN. Times and tokens are omitted, so
-        equal rollouts give equal columns.
+        Arrays keyed by `TURN_COLUMNS`. The row of a rollout has an empty "node_id", "depth" 0 and
+        the seed prompt as its "context"; the row of a turn has a context only if it differs from
+        the conversation so far. "scores", "unscored" and "asked" contain JSON; "encoded" lists the
+        cells of the row that are stored as JSON because they are not strings or cannot be stored as
+        such. "event" and "echo" are 1, 0, or -1 if unknown; a missing "reward" is NaN. Latencies
+        and token counts are omitted, so equal rollouts give equal columns.
 
     Raises
     ------
@@ -81,18 +81,18 @@ def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
 
 
 def read_turns(columns: Mapping[str, Any]) -> list[Graph[str, str]]:
-    """Return rollouts from stored columns.
+    """Convert stored columns back to rollouts.
 
     Parameters
     ----------
     columns : mapping of str to sequence
-        Result of `turns_table`, or ``Run.table("turns.parquet")``.
+        Columns as returned by `turns_table` or ``Run.table("turns.parquet")``.
 
     Returns
     -------
     list of Graph
-        Equal to the stored rollouts, in the same order, without ``usage``. The score of an earlier
-        turn is only in the ``scores`` of that turn.
+        Rollouts equal to the stored ones, in the same order, but without ``usage``. The score of an
+        earlier turn appears only in the ``scores`` of that turn.
 
     Raises
     ------
@@ -134,18 +134,18 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     run : Run
         Rollout run.
     reasoning_tags : sequence of (str, str), optional
-        Remove text between these tags from responses, as in `split_reasoning`; for runs stored with
-        reasoning. By default nothing is removed.
+        Tags that delimit reasoning to remove from responses, as in `split_reasoning`, for runs
+        stored with reasoning. By default, nothing is removed.
 
     Returns
     -------
     list of Graph
-        Rollouts as stored.
+        Stored rollouts.
 
     Raises
     ------
     ArtifactError
-        If it is not a rollout run, or was modified.
+        If ``run`` is not a rollout run, or its table was modified.
     InvalidInputError, InvalidTypeError
         If the tags are not pairs of strings.
 
@@ -168,15 +168,15 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     if reasoning_tags and absent:
         raise ArtifactError(f"{run.path}: {TURNS} has no column {absent[0]!r}")
     if reasoning_tags:
-        said = zip(columns["response"], columns["encoded"], strict=True)
+        responses = zip(columns["response"], columns["encoded"], strict=True)
         columns["response"] = _column(
-            "response", [_spoken(*cells, reasoning_tags) for cells in said]
+            "response", [_spoken(*cells, reasoning_tags) for cells in responses]
         )
     return read_turns(columns)
 
 
 def _spoken(response: Any, encoded: Any, tags: Tags) -> Any:
-    """Return a stored response without its reasoning; JSON cells are returned unchanged."""
+    """Remove the reasoning from a stored response; JSON cells are returned unchanged."""
     if not isinstance(response, str) or "response" in str(encoded or ""):
         return response
     return split_reasoning(response, tags).answer
@@ -192,7 +192,7 @@ def _root_row(graph: Rollout, where: str) -> _Row:
             state, context = _TOLD, _told(context)
         else:
             state, context = _OPENING if context.opening else _CONVERSATION, context.goal
-    asked = graph.seed if isinstance(graph.seed, (str, int)) else None
+    seed = graph.seed if isinstance(graph.seed, (str, int)) else None
     row = {
         **dict.fromkeys(TURN_COLUMNS),
         "node_id": "",
@@ -201,7 +201,7 @@ def _root_row(graph: Rollout, where: str) -> _Row:
         "status": "ok",
         "reason": "",
         "attack": "",
-        "asked": None if asked is None else _json(asked, f"{where}: seed"),
+        "asked": None if seed is None else _json(seed, f"{where}: seed"),
         "depth": 0,
         "weight": 1.0,
         "reward": math.nan,
@@ -240,7 +240,7 @@ def _row(graph: Rollout, node: _Turn, where: str) -> _Row:
 
 
 def _finished(row: _Row, graph: Rollout, where: str) -> _Row:
-    """Add the columns of the rollout, and encode values other than strings as JSON."""
+    """Add the columns of the rollout to a row, and encode values other than strings as JSON."""
     row |= {"unit_id": graph.unit_id, "attempt": graph.attempt, "selected": int(graph.selected)}
     encoded = []
     for name in _TEXTS[:-1]:
@@ -258,7 +258,7 @@ def _finished(row: _Row, graph: Rollout, where: str) -> _Row:
 
 
 def _state(graph: Rollout, node: _Turn) -> tuple[str, Any]:
-    """Return the type of the state before a turn, and the state itself unless it is implied."""
+    """Return how the state before a turn is stored, and the state itself unless it is implied."""
     context = node.context
     if not isinstance(context, Conversation):
         same = type(context) is str and context == graph.context
@@ -270,7 +270,7 @@ def _state(graph: Rollout, node: _Turn) -> tuple[str, Any]:
 
 
 def _implied(graph: Rollout, last: _Turn | None, *, opening: bool) -> Conversation | None:
-    """Return the conversation implied by the turns so far, or None."""
+    """Return the conversation that the turns so far imply, or None."""
     begun = graph.context
     if not isinstance(begun, Conversation):
         begun = Conversation(begun) if isinstance(begun, str) else None
@@ -284,8 +284,8 @@ def _implied(graph: Rollout, last: _Turn | None, *, opening: bool) -> Conversati
 
 
 def _parts(conversation: Conversation) -> tuple[Any, ...]:
-    said = [(turn.probe, turn.response) for turn in conversation.turns]
-    return conversation.goal, said, conversation.probe
+    turns = [(turn.probe, turn.response) for turn in conversation.turns]
+    return conversation.goal, turns, conversation.probe
 
 
 def _told(conversation: Conversation) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def _flag(value: Any, where: str) -> int:
 
 
 def _json(value: Any, where: str) -> str:
-    """Return a value as JSON; raise if it does not survive the round trip."""
+    """Encode a value as JSON; raise an error if decoding does not restore it."""
     try:
         text = to_json(value)
         if json.loads(text) == value:
@@ -351,7 +351,7 @@ def _loaded(row: _Row, name: str) -> Any:
 
 
 def _named(row: _Row, name: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
-    """Return a cell that contains a mapping of names to values of one type."""
+    """Decode a cell that maps names to values of a single type."""
     found = _loaded(row, name)
     if not isinstance(found, dict) or not all(isinstance(one, kind) for one in found.values()):
         raise ValueError(f"{name} is {found!r:.60}")
@@ -364,12 +364,12 @@ def _graph(row: _Row) -> Rollout:
         context = _untold(context)
     elif state in (_CONVERSATION, _OPENING):
         context = Conversation(context, opening=state == _OPENING)
-    asked = None if row["asked"] is None else _loaded(row, "asked")
+    seed = None if row["asked"] is None else _loaded(row, "asked")
     return Graph(
         context,
         unit_id=row["unit_id"],
         attempt=int(row["attempt"]),
-        seed=asked,
+        seed=seed,
         selected=bool(row["selected"]),
     )
 

@@ -1,4 +1,4 @@
-"""Runs: a common driver and folder format for all kinds of evaluation.
+"""Runs: the driver and the folder format shared by all kinds of evaluation.
 
 The cells of a run are its `Results`, and each has an address: ``metric @ part / system``.
 """

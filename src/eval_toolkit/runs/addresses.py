@@ -1,10 +1,11 @@
 """Addresses of cells: ``metric @ part / system``, as in ``roc_auc @ language=de / guard``.
 
-Part and system may be omitted if there is no ambiguity; the part then defaults to the whole. Spaces
-around ``@`` and the slash are optional. An ``@`` that is not followed by a part belongs to the
-metric (``f1@0.5``, ``exact_match_pass@4``), as does ``@fpr=`` without spaces around the sign
-(``recall@fpr=0.01``; a part by a column named fpr is ``recall @ fpr=0.01``), and everything after the slash to the system (``org/model``). A
-metric that contains a slash, and any other ambiguous name, is written as a JSON string.
+Part and system may be omitted if there is no ambiguity; the part then defaults to the whole slice.
+Spaces around ``@`` and the slash are optional. An ``@`` that is not followed by a part belongs to
+the metric (``f1@0.5``, ``exact_match_pass@4``), and so does ``@fpr=`` without spaces around the
+sign (``recall@fpr=0.01``, whereas ``recall @ fpr=0.01`` refers to a part by the column fpr).
+Everything after the slash belongs to the system (``org/model``). A metric that contains a slash,
+and any other ambiguous name, is written as a JSON string.
 """
 
 import json
@@ -16,7 +17,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.scorecards.parts import PART_START, format_part, json_string, read_part
 
 _AT_FPR = re.compile(r"\S@fpr=", re.IGNORECASE)
-"""Matches the limit of a metric such as ``recall@fpr=0.01``; see `metric_specs.names`."""
+"""Matches the constraint in a metric such as ``recall@fpr=0.01``; see `metric_specs.names`."""
 _QUOTED_SYSTEM = re.compile(r'/\s*"')
 
 
@@ -35,9 +36,9 @@ class Address:
 
     metric: str
     part: Mapping[str, str] | None = None
-    """Values that define the part; empty for the whole, None if not specified."""
+    """Values that define the part; empty for the whole slice, None if not specified."""
     system: str | None = None
-    """The scorer, model or target; None if not specified."""
+    """Scorer, model or target; None if not specified."""
 
     @classmethod
     def parse(cls, text: str) -> "Address":
@@ -83,9 +84,9 @@ class Address:
 
 
 def written(metric: str, part: str | None = None, system: str | None = None) -> str:
-    """Return an address as a string, with names quoted if needed.
+    """Format an address as a string, with names quoted if needed.
 
-    ``part`` is as written by `format_part`.
+    ``part`` must be formatted by `format_part`.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def _needs_quotes(name: str) -> bool:
 
 
 def _part_sign(text: str, end: int) -> int | None:
-    """Return the index of the first @ before a position that starts a part."""
+    """Return the index of the first @, before a given position, that introduces a part."""
     at = text.find("@", 0, end)
     while at >= 0:
         if PART_START.match(text, at + 1) and not _AT_FPR.match(text, at - 1):
@@ -117,7 +118,7 @@ def _part_sign(text: str, end: int) -> int | None:
 
 
 def _metric(text: str) -> tuple[str, str]:
-    """Return the metric and the rest, which is empty, a part or a system."""
+    """Split an address into the metric and the rest, which is empty, a part or a system."""
     if text.startswith('"'):
         name, rest = _string(text)
         if rest and rest[0] not in "@/":
@@ -147,7 +148,7 @@ def _string(text: str) -> tuple[str, str]:
         name, end = json.JSONDecoder(strict=False).raw_decode(text)
     except (ValueError, RecursionError):
         raise _malformed(
-            text, "a double quote is not closed, or a backslash escapes nothing"
+            text, "a double quote is not closed, or a backslash is not part of a valid escape"
         ) from None
     return str(name), text[end:].strip()
 

@@ -1,4 +1,4 @@
-"""Answers of a run as a table: question, answer, reference, grades, tokens, error."""
+"""Table of the answers of a run: question, answer, reference, grades, tokens, error."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _HEAD = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnswersTable(Tabled):
-    """Answers of a run, one row per sample and attempt; from `answers_table`.
+    """Answers of a run with one row per sample and attempt, as returned by `answers_table`.
 
     The columns are ``id``, ``question``, ``answer``, ``reference``, one for each grade, ``correct``
     (whether the first grade counts as correct; None if unknown), ``prompt_tokens``,
-    ``completion_tokens`` and ``error``. ``attempt``, ``slice`` and ``system`` are added if there
-    are several.
+    ``completion_tokens`` and ``error``. ``attempt``, ``slice`` and ``system`` are added if there is
+    more than one.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class AnswersTable(Tabled):
     """
 
     columns: Mapping[str, NDArray[Any]]
-    """Columns of equal length; numbers are masked where they are missing."""
+    """Columns of equal length; missing numbers are masked."""
     grades: tuple[str, ...] = ()
     """Names of the columns with grades."""
     by: str = ""
@@ -71,7 +71,7 @@ class AnswersTable(Tabled):
 
     @property
     def texts(self) -> list[str | None]:
-        """Answers as strings, in order; None for failed requests."""
+        """Answers as strings in row order; None for failed requests."""
         found: list[str | None] = self.columns["answer"].tolist()
         return found
 
@@ -86,11 +86,11 @@ class AnswersTable(Tabled):
         Raises
         ------
         InvalidInputError
-            If no grade says whether an answer is correct.
+            If no grade indicates whether an answer is correct.
         """
         if not self.by:
             raise InvalidInputError(
-                f"{self.name or 'the run'}: no grade says whether an answer is right"
+                f"{self.name or 'the run'}: no grade indicates whether an answer is correct"
                 + (f"; the columns are {', '.join(self.grades)}" if self.grades else "")
             )
         correct = self.columns[_CORRECT]
@@ -104,7 +104,8 @@ class AnswersTable(Tabled):
     def write(self, path: str | Path) -> Path:
         """Write the answers to a CSV, TSV, JSON, JSON Lines or Parquet file.
 
-        Strings that a spreadsheet would read as a formula are prefixed with an apostrophe in CSV.
+        In CSV files, strings that a spreadsheet would interpret as a formula are prefixed with an
+        apostrophe.
         """
         from eval_toolkit._internal.plain import csv_text, objects, whole_text
         from eval_toolkit._internal.tables import write_table
@@ -120,20 +121,20 @@ class AnswersTable(Tabled):
         return write_table(columns, path)
 
     def table(self, longest: int = _SHOWN_CHARACTERS, limit: int | None = None) -> Table:
-        """Return the answers for display, with long strings truncated.
+        """Return a table for display, with long strings truncated.
 
         Parameters
         ----------
         longest : int, default 200
-            Maximum number of characters of a cell.
+            Maximum number of characters per cell.
         limit : int, optional
-            Maximum number of rows; a note counts the others.
+            Maximum number of rows; a note gives the number of omitted ones.
         """
         # A single grade of 0 and 1 equals `correct`.
         left_out = {_CORRECT} if len(self.grades) == 1 else set()
         shown = [name for name in self.columns if name not in left_out]
         some = self if limit is None else self.take(range(min(limit, len(self))))
-        rows = [[_shown(row[name], longest) for name in shown] for row in some.rows()]
+        rows = [[_display_value(row[name], longest) for name in shown] for row in some.rows()]
         more = len(self) - len(some)
         notes = (f"{more:,} more",) if more else ()
         return Table(shown, rows, notes=notes).without_empty()
@@ -150,8 +151,8 @@ def answers_table(run: Run, *, grade: str | None = None) -> AnswersTable:
     run : Run
         Run whose units have one answer each; conversations are not supported.
     grade : str, optional
-        Grade that decides which answers are correct; by default the first grade whose values are
-        all 0 or 1, else the first grade.
+        Grade that determines which answers are correct; by default, the first grade whose values
+        are all 0 or 1, else the first grade.
 
     Returns
     -------
@@ -161,7 +162,7 @@ def answers_table(run: Run, *, grade: str | None = None) -> AnswersTable:
     Raises
     ------
     InvalidInputError
-        If the run has conversations, or there is no such grade.
+        If the run has conversations, or the grade does not exist.
     ArtifactError
         If a table of the run cannot be read.
 
@@ -204,7 +205,7 @@ def answers_of(
     grade: str | None = None,
     tags: Tags = REASONING_TAGS,
 ) -> AnswersTable:
-    """Return the answers of an evaluation in memory; see `answers_table`.
+    """Return the answers of an in-memory evaluation; see `answers_table`.
 
     Parameters
     ----------
@@ -213,14 +214,14 @@ def answers_of(
     units : iterable of Unit
         Questions and references.
     outcomes : iterable of JobResult
-        Answers of the model; those of judges are ignored.
+        Outcomes of the requests; those to judges are ignored.
     metrics : iterable of str, optional
         Names of the metrics of the run: a column is a grade if a metric is named after it. By
-        default every numeric column is one.
+        default, every numeric column is a grade.
     grade : str, optional
-        As in `answers_table`.
+        See `answers_table`.
     tags : sequence of (str, str)
-        Tags around the reasoning, which is removed from the answers.
+        Tags that enclose reasoning, which is removed from the answers.
 
     Returns
     -------
@@ -233,7 +234,7 @@ def answers_of(
     >>> answers_of({("quiz", "m"): records}).wrong().rows()[0]["id"]
     'q2'
     """
-    said = joined(apart(outcomes)[0])
+    results = joined(apart(outcomes)[0])
     about = {(unit.slice, unit.id): unit for unit in units}
     names = dict.fromkeys(name for one in subjects.values() for name in one.columns)
     columns: dict[str, list[Any]] = {name: [] for name in _HEAD}
@@ -242,7 +243,7 @@ def answers_of(
         for at, unit_id in enumerate(records.unit_id.tolist()):
             attempt = int(records.attempt[at])
             unit = about.get((slice_name, unit_id)) or about.get((None, unit_id))
-            outcome = said.get((unit_id, attempt))
+            outcome = results.get((unit_id, attempt))
             row = _row(unit, outcome, records, at, tags)
             for name, value in zip(
                 _HEAD, (slice_name, system, unit_id, attempt, *row), strict=True
@@ -281,7 +282,7 @@ def _last_user_message(outcome: JobResult | None) -> str | None:
 
 
 def _answer(outcome: JobResult | None, records: Records, at: int, tags: Tags) -> str | None:
-    """Return the answer without reasoning, or the selected choice."""
+    """Return the answer without its reasoning, or the selected choice."""
     response = None if outcome is None else outcome.response
     if isinstance(response, RawCompletion):
         return response.parts(tags).answer
@@ -318,15 +319,15 @@ def _table(
     metrics: Iterable[str] | None,
     grade: str | None,
 ) -> AnswersTable:
-    told = {name for one in subjects.values() for name in one.texts}
-    grades = [name for name in names if name not in told and _is_grade(name, metrics)]
+    strings = {name for one in subjects.values() for name in one.texts}
+    grades = [name for name in names if name not in strings and _is_grade(name, metrics)]
     by = _main(grades, graded) if grade is None else grade
     if grade is not None and grade not in grades:
         raise MissingColumnError(
             f"there is no grade {grade!r}; the grades are {', '.join(map(repr, grades)) or 'none'}"
         )
-    taken = {*_HEAD, _CORRECT}
-    shown = {name: f"grade:{name}" if name in taken else name for name in graded}
+    reserved = {*_HEAD, _CORRECT}
+    shown = {name: f"grade:{name}" if name in reserved else name for name in graded}
     several = [len(set(part)) > 1 for part in zip(*subjects, strict=True)] or [False, False]
     leading = [name for name, more in zip(_HEAD[:2], several, strict=True) if more]
     leading += ["id", *(["attempt"] if set(columns["attempt"]) - {1} else [])]
@@ -335,7 +336,7 @@ def _table(
         for name in (*leading, *_HEAD[4:7])
     }
     found |= {
-        shown[name]: objects(values) if name in told else _numbers(values)
+        shown[name]: objects(values) if name in strings else _numbers(values)
         for name, values in graded.items()
     }
     if by:
@@ -346,7 +347,7 @@ def _table(
 
 
 def _is_grade(name: str, metrics: Iterable[str] | None) -> bool:
-    """Return whether a column is a grade: metrics such as pass@k are named after their column."""
+    """Return whether a column is a grade, i.e. a metric (such as pass@k) is named after it."""
     return metrics is None or any(metric.startswith(name) for metric in metrics)
 
 
@@ -360,7 +361,7 @@ def _main(grades: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
 def _correct(
     graded: Mapping[str, Sequence[Any]], by: str, grades: Sequence[str]
 ) -> list[bool | None]:
-    """Return whether each answer has the best grade; missing grades are replaced by other grades.
+    """Return whether each answer has the best grade; other grades replace missing ones.
 
     A row without the main grade, e.g. because each sample has its own grader, is judged by the
     first grade that it has.
@@ -377,7 +378,7 @@ def _correct(
 
 
 def _best(values: Sequence[Any], up: bool) -> float | None:
-    """Return the best possible grade: 1 or 0 for shares, otherwise the best one that occurs."""
+    """Return the best possible grade: 1 or 0 for shares, else the best value that occurs."""
     known = [float(one) for one in values if one is not None]
     if known and min(known) >= 0.0 and max(known) <= 1.0:
         return 1.0 if up else 0.0
@@ -385,7 +386,7 @@ def _best(values: Sequence[Any], up: bool) -> float | None:
 
 
 def _numbers(values: Sequence[Any], dtype: Any = np.float64) -> NDArray[Any]:
-    """Return numbers, masked where they are missing."""
+    """Return numbers with missing ones masked."""
     mask = [one is None for one in values]
     filled = [0 if one is None else one for one in values]
     return np.ma.MaskedArray(np.array(filled, dtype=dtype), mask=mask)
@@ -406,8 +407,8 @@ def _stored_units(run: Run) -> list[Unit]:
     ]
 
 
-def _shown(value: Any, longest: int) -> Any:
-    """Return a cell for display: strings on one line, truncated."""
+def _display_value(value: Any, longest: int) -> Any:
+    """Format a cell for display; strings are put on one line and truncated."""
     if value is None:
         return ""
     if isinstance(value, bool):

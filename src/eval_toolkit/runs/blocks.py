@@ -1,7 +1,7 @@
 """Display blocks of a unit, as plain data.
 
-A kind returns blocks; the report and the viewer render them without knowledge of the kind. Strings
-are as stored; the renderer must escape them.
+A kind of evaluation returns blocks, which the report and the viewer render without knowledge of the
+kind. Strings are not escaped; renderers must escape them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["", "input", "prompt", "answer", "reference"]
-"""Role of a block in its unit; comparison pages show inputs common to both runs once."""
+"""Role of a block in its unit; comparison pages show inputs shared by both runs only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark, or the reason why something is missing."""
+    """Remark, or the reason why something is missing."""
 
     text: str
     status: Literal["", "skipped", "error"] = ""
@@ -60,10 +60,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Values on one line, such as the tokens of an answer."""
+    """Values on one line, such as the token counts of an answer."""
 
     facts: tuple[tuple[str, str], ...]
-    """Name and value; either may be empty."""
+    """Pairs of name and value; either may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +83,23 @@ class Message:
     """Speaker, such as "user" or "target"."""
     text: str
     title: str = ""
-    """Title; by default the role."""
+    """Title; by default, the role."""
     marks: tuple[Mark, ...] = ()
     notes: tuple[Note, ...] = ()
     failed: bool = False
     replies: bool = False
     """Whether the message is from the system under evaluation."""
     silent: bool = False
-    """Whether the message is empty; only its notes are then shown."""
+    """Whether the message is empty, so that only its notes are shown."""
     level: int = 0
     """Number of branching points above the message."""
     branch: str = ""
-    """Label of the branch that starts here."""
+    """Label of the branch that starts at this message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Conversation, or prompt made of messages."""
+    """Conversation, or prompt that consists of messages."""
 
     messages: tuple[Message, ...]
     role: Role = ""
@@ -107,7 +107,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A choice with its log-likelihood."""
+    """Choice with its log-likelihood."""
 
     text: str
     loglikelihood: float | None
@@ -125,14 +125,14 @@ class Choices:
 
     choices: tuple[Choice, ...]
     n_hidden: int = 0
-    """Number of less likely choices left out."""
+    """Number of less likely choices that were omitted."""
     referenced: bool = False
     """Whether the run stores which choices are correct."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Blocks under a title."""
+    """Group of blocks under a title."""
 
     title: str
     blocks: tuple["Block", ...]
@@ -144,7 +144,7 @@ Block: TypeAlias = Text | Note | Facts | Messages | Choices | Table | Group
 
 
 def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield blocks in reading order, including those in groups."""
+    """Yield blocks in reading order, including the contents of groups."""
     for block in blocks:
         if isinstance(block, Group):
             yield from flattened(block.blocks)
@@ -153,9 +153,9 @@ def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def brief(blocks: Sequence[Block]) -> str:
-    """Return the main content of a unit: the choice or answer, or else the error or the question.
+    """Return the main content of a unit: the choice or answer, else the error or the question.
 
-    It is not truncated.
+    The content is not truncated.
 
     Examples
     --------
@@ -169,15 +169,15 @@ def brief(blocks: Sequence[Block]) -> str:
     texts = [block for block in found if isinstance(block, Text)]
     errors = [block.text for block in found if isinstance(block, Note) and block.status == "error"]
     answers = [block.text for block in texts if block.role == "answer"]
-    asked = [block.text for block in texts if block.role in ("input", "prompt")]
-    return next(iter([*answers, *errors, *asked]), "")
+    questions = [block.text for block in texts if block.role in ("input", "prompt")]
+    return next(iter([*answers, *errors, *questions]), "")
 
 
 def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
-    """Return the available ones of input, answer and reference of a unit.
+    """Return the input, answer and reference of a unit, as far as they are available.
 
-    Strings are keyed by role and not truncated. The answer of a conversation is its first failed
-    reply, else the last one; of a request without an answer, the error.
+    Strings are keyed by role and are not truncated. The answer of a conversation is its first
+    failed reply, else its last reply; the answer of a failed request is the error.
 
     Examples
     --------
@@ -189,10 +189,12 @@ def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
     talks = [block for block in found if isinstance(block, Messages)]
     texts = [block for block in found if isinstance(block, Text)]
     reply = main_reply(one for talk in talks if not talk.role for one in talk.messages)
-    asked = [talk.messages[-1].text for talk in talks if talk.role == "prompt" and talk.messages]
+    questions = [
+        talk.messages[-1].text for talk in talks if talk.role == "prompt" and talk.messages
+    ]
     by_role = {
         "input": [one.text for role in ("input", "prompt") for one in texts if one.role == role]
-        + asked,
+        + questions,
         "answer": [one.text for block in choices for one in block.choices if one.chosen]
         + [one.text for one in texts if one.role == "answer"]
         + ([] if reply is None else [reply.text])
@@ -204,7 +206,7 @@ def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
 
 
 def main_reply(messages: Iterable[Message]) -> Message | None:
-    """Return the first failed reply of a conversation, else the last one; None if there are no replies.
+    """Return the first failed reply of a conversation, else the last reply, if any.
 
     Examples
     --------
@@ -222,23 +224,23 @@ def _chosen(block: Choices) -> str:
     chosen = next((one.text for one in block.choices if one.chosen), "")
     right = [one.text for one in block.choices if one.right]
     missed = bool(right) and not any(one.chosen and one.right for one in block.choices)
-    told = " or ".join(right)
-    return f"{chosen}, correct: {told}" if missed and told != chosen else chosen
+    correct = " or ".join(right)
+    return f"{chosen}, correct: {correct}" if missed and correct != chosen else chosen
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """Outcome of each attempt, for kinds in which the main metric does not determine it."""
+    """Outcomes of attempts, for kinds whose main metric does not determine them."""
 
     of: Strings
-    """Name in ``titles`` for each record."""
+    """Name of the outcome of each record; a key of ``titles``."""
     titles: Mapping[str, tuple[str, str]]
-    """Heading and description of the order by name, in display order."""
+    """Heading and description of the sort order for each outcome, in display order."""
     rank: FloatArray
     """Rank of each record; lower ranks come first."""
     said: Sequence[str] | None = None
-    """Short description of each record's outcome; by default the name."""
+    """Short description of each record's outcome; by default, the name."""
     spread: str = ""
-    """Name of a part; examples alternate between its values."""
+    """Name of a part; the examples alternate between its values."""
     lead: str = ""
     notes: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Budgets of requests and tokens."""
+"""Limits on the number of requests and tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,19 +8,19 @@ from eval_toolkit._internal import validation
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits on the requests to testers and targets.
+    """Limits on requests to testers and targets.
 
-    Requests at one depth are sent in seed order; requests beyond the budget are skipped and
-    counted. Existing answers count as new ones, so a resumed run ends at the same point as an
-    uninterrupted one.
+    Requests at the same depth are sent in seed order; requests beyond the budget are skipped and
+    counted. Existing answers count like new ones, so that a resumed run ends at the same point as
+    an uninterrupted one.
 
     Parameters
     ----------
     calls : int, optional
         Maximum number of requests.
     tokens : int, optional
-        Maximum number of tokens in prompts and answers. Usage is checked every few requests (at
-        most 64), so the last requests may exceed the limit.
+        Maximum number of prompt and answer tokens. Usage is checked after at most 64 requests, so
+        the last requests may exceed the limit.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Cells in stored runs, and tables of cells."""
+"""Reading of cells from stored runs, and tables of cells."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ _PLACE = ("slice", "part", "system", "metric")
 
 
 def read_cell(name: str, stored: Any) -> MetricResult | None:
-    """Return the cell stored under a name; None if it is not a cell.
+    """Read the cell stored under a name; return None if it is not a cell.
 
-    ``stored`` may be a bare number; status "ok" without a finite value becomes an error.
+    ``stored`` may be a plain number. A cell with status "ok" but no finite value becomes an error.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _count(value: Any) -> int | None:
 
 
 def _interval(stored: Any, value: float | None) -> BootstrapCI | None:
-    """Return an interval if both ends are stored; missing fields are unknown."""
+    """Return an interval if both of its ends are stored; other missing fields are unknown."""
     if not isinstance(stored, Mapping):
         return None
     low, high = (_number(stored.get(end)) for end in ("ci_low", "ci_high"))
@@ -99,7 +99,7 @@ def _interval(stored: Any, value: float | None) -> BootstrapCI | None:
 
 
 def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
-    """Return a cell with the reason if a system was skipped or failed, else None."""
+    """Return a cell with the reason why a system was skipped or failed, else None."""
     for state in ("skipped", "error"):
         if isinstance(block.get(state), str):
             return MetricResult(None, state, block[state])
@@ -109,9 +109,9 @@ def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
 def card_entry(
     system: str, records: Records, card: Scorecard, *, by: str | None = None
 ) -> dict[str, Any]:
-    """Return the cells of records in the format of a stored slice.
+    """Convert a scorecard to the format of a stored slice.
 
-    ``by`` is the name of the partition into parts; by default the card's.
+    ``by`` is the name of the partition into parts; by default, the name in the card.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def card_entry(
 def cell_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of cells; long reasons become footnotes.
 
-    Rows are those of `Results.rows`.
+    ``rows`` must have the format of `Results.rows`.
 
     Examples
     --------

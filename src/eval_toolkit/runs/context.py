@@ -1,7 +1,7 @@
 """Context of an evaluation: queries to models and functions, with a journal and resuming.
 
-Models are queried through the runner, where requests fail independently. Functions are called once
-for all jobs; if that raises, once per job.
+Models are queried through the runner, in which requests fail independently. Functions are called
+once for all jobs; if that raises an exception, they are called once per job.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.function_calls import NothingToSay
 
 Said = JobResult | None
-"""Outcome of a request; None if the budget did not allow it."""
+"""Outcome of a request; None if it exceeded the budget."""
 
 _SLICE = 64
 """Maximum number of requests between checks of a token budget."""
 _WATCH_S = 2.0
-"""Seconds between checks for newly journalled answers."""
+"""Seconds between checks for new answers in the journal."""
 _WATCH_FROM = 10
-"""Number of answers before the first check; estimates from fewer are not useful."""
+"""Number of answers before the first check, since estimates from fewer are not useful."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a unit: its result, or the reason why there is none."""
+    """Attempt at a unit: its result, or the reason why there is none."""
 
     unit_id: str
     attempt: int = 1
@@ -77,11 +77,11 @@ class Context:
     spec : AskSpec, optional
         Concurrency, cache and budget of the requests.
     journal : Journal, optional
-        Journal that receives every answer; answers in it are not requested again.
+        Journal that records every answer; answers in it are not requested again.
     finished : mapping of key to Entry, optional
-        Additional answers that need no request.
+        Additional answers that need not be requested.
     watch : callable, optional
-        Function called with the newly journalled answers every few seconds.
+        Callback that receives the new answers in the journal every few seconds.
 
     Examples
     --------
@@ -110,10 +110,10 @@ class Context:
         self.verdicts: list[JobResult] = []
         """Answers of judges."""
         self.values: dict[Key, Any] = {}
-        """Values other than strings returned by functions, kept as long as the context exists."""
+        """Values other than strings that functions returned, kept while the context exists."""
         self.notes: list[str] = []
         self.n_calls = 0
-        """Number of calls of a function or a model; a batch counts once."""
+        """Number of calls of a function or a model; a batch counts as one call."""
         self._models: dict[int, tuple[Model, Model]] = {}
         self._recorded: Mapping[Key, Entry] | None = None
         self._before = Progress()
@@ -157,23 +157,23 @@ class Context:
             self._stack.close()
         if self._untold:
             self.notes.append(
-                f"{self._untold} answers do not report their tokens; they count as 0 in the token "
-                "budget"
+                f"{self._untold} answers do not report token counts; they count as 0 in the token "
+                f"budget"
             )
 
     def expect(self, n: int) -> None:
-        """Announce the maximum number of additional requests."""
+        """Increase the expected maximum number of requests."""
         self._total += n
 
     def ask(self, model: Model, jobs: Sequence[Job]) -> list[Said]:
-        """Query a model for all jobs; return an outcome per job, None beyond the budget."""
+        """Query a model for all jobs; return one outcome per job, or None beyond the budget."""
         found: list[JobResult] = []
         while n := self._allowed(len(jobs) - len(found)):
             self.n_calls += 1
             some = jobs[len(found) : len(found) + n]
             most, failed = self.spec.give_up_after, self._n_failed_in_a_row
             left = None if most is None else max(1, most - failed)
-            done = self._run(self._asked, self._kept(model), some, left)
+            done = self._run(self._run_model_jobs, self._kept(model), some, left)
             states = [outcome.ok for outcome in reversed(done)]
             whole = True not in states
             self._n_failed_in_a_row = failed + len(states) if whole else states.index(True)
@@ -183,12 +183,12 @@ class Context:
         return [*found, *[None] * (len(jobs) - len(found))]
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
-        """Query judges, one model after another; their requests do not count towards the budget.
+        """Query judges, one model after another; the budget does not apply to them.
 
         Parameters
         ----------
         jobs : iterable of (Model, list of Job)
-            Jobs of each judge; those of one model are queried together.
+            Jobs of each judge; jobs of the same model are run together.
         """
         by_model: dict[str, tuple[Model, list[Job]]] = {}
         for model, theirs in jobs:
@@ -219,14 +219,14 @@ class Context:
         Parameters
         ----------
         function : callable
-            Function that takes one list per argument and returns one string per job; a coroutine
-            function takes one entry of each and returns one string.
+            Function that takes one list per argument and returns one string per job. A coroutine
+            function takes the arguments of a single job and returns one string.
         jobs : sequence of Job
             Jobs under which the strings are stored in the journal.
         arguments : sequence of sequences
             Arguments of the function, each with one entry per job.
         identities : sequence of str
-            Identity of the function for each job, stored with its answer.
+            Identity of the function for each job, stored with the answer.
 
         Returns
         -------
@@ -248,9 +248,9 @@ class Context:
         ]
         todo = [at for at, there in enumerate(found) if there is None]
 
-        def finish(place: int, said: Any) -> None:
+        def finish(place: int, result: Any) -> None:
             at = todo[place]
-            found[at] = self._finished(jobs[at], said, keys[at])
+            found[at] = self._finished(jobs[at], result, keys[at])
 
         if todo:
             calling = Calling(
@@ -271,13 +271,13 @@ class Context:
     def answers(
         self, function: Callable[..., Any], units: Sequence[Unit], identity: str, attempts: int = 1
     ) -> list[Attempt]:
-        """Return a function's answer to each unit, as JSON values; answers are journalled.
+        """Call a function for all units; its answers are JSON values and recorded in the journal.
 
         Parameters
         ----------
         function : callable
-            Function from a list of inputs to a list of answers; a coroutine function takes one
-            input.
+            Function that maps a list of inputs to a list of answers. A coroutine function takes a
+            single input.
         units : sequence of Unit
             Units to answer.
         identity : str
@@ -288,7 +288,7 @@ class Context:
         Returns
         -------
         list of Attempt
-            In the order of the units; a unit whose answer failed has an error.
+            Attempts in the order of the units; failed ones have an error.
         """
         pairs = [(unit, n) for unit in units for n in range(1, attempts + 1)]
         jobs = [Job(one.id, n, GenerateRequest(to_json(plain(one.input)))) for one, n in pairs]
@@ -298,31 +298,31 @@ class Context:
         for start in range(0, len(jobs), size):  # results are journalled after each call
             some, of = jobs[start : start + size], pairs[start : start + size]
             inputs = [[unit.input for unit, _ in of]]
-            said = self.call(_in_json(function), some, inputs, [identity] * len(some))
-            found += [_attempt(job, one) for job, one in zip(some, said, strict=True)]
+            results = self.call(_in_json(function), some, inputs, [identity] * len(some))
+            found += [_attempt(job, one) for job, one in zip(some, results, strict=True)]
         return found
 
     def stored_answers(self, run: Run) -> list[Attempt]:
-        """Return the stored answers of a run, as recorded by `answers`."""
+        """Return the stored answers of a run that were recorded by `answers`."""
         stored = read_outcomes(run.table(RESPONSES))
         self.outcomes += stored
         return [_attempt(one.job, one) for one in stored]
 
-    def _finished(self, job: Job, said: Any, key: str) -> JobResult | NothingToSay:
+    def _finished(self, job: Job, result: Any, key: str) -> JobResult | NothingToSay:
         """Store the result of a function, in the journal if there is one."""
         from eval_toolkit.runs.function_calls import NothingToSay
 
-        if isinstance(said, NothingToSay):
-            return said
-        if self.journal is None and not isinstance(said, (str, BaseException, NoneType)):
-            self.values[job.key] = said
-            said = str(said)  # placeholder in the outcomes
-        outcome = _outcome(job, said, key)
+        if isinstance(result, NothingToSay):
+            return result
+        if self.journal is None and not isinstance(result, (str, BaseException, NoneType)):
+            self.values[job.key] = result
+            result = str(result)  # placeholder in the outcomes
+        outcome = _outcome(job, result, key)
         if self.journal is not None:
             self.journal.append(Entry.of(outcome))
         return outcome
 
-    def _count(self, done: Iterable[JobResult], told: Progress) -> None:
+    def _count(self, done: Iterable[JobResult], progress: Progress) -> None:
         """Store a result and count its tokens."""
         for outcome in done:
             self.outcomes.append(outcome)
@@ -331,7 +331,7 @@ class Context:
             tokens = tokens_of(outcome.response)
             self._tokens += tokens or 0
             self._untold += tokens is None and self.spec.budget.tokens is not None
-        self._before = self._sum(told)
+        self._before = self._sum(progress)
         if self.spec.on_progress is not None:
             self.spec.on_progress(self._before)
 
@@ -343,7 +343,7 @@ class Context:
         return max(0, min(n, left))
 
     def _allowed(self, n: int) -> int:
-        """Return how many of the next requests are sent before the next check."""
+        """Return how many of the next requests to send before the next check."""
         left = self._left(n)
         if self.spec.budget.tokens is None:
             return left
@@ -356,13 +356,13 @@ class Context:
 
     @property
     def used_up(self) -> str:
-        """Description of the exhausted part of the budget."""
+        """Description of the exhausted limit."""
         if self.spec.budget.tokens is not None and self._tokens >= self.spec.budget.tokens:
             return f"the budget of {self.spec.budget.tokens:,} tokens is used up"
         return f"the budget of {self.spec.budget.calls:,} calls is used up"
 
     def _kept(self, model: Model) -> Model:
-        """Return the model with its cache; the object is reused."""
+        """Wrap a model in the cache; the same object is returned for the same model."""
         if id(model) not in self._models:
             through = model
             if self.spec.cache is not None and not self.spec.replay:
@@ -373,7 +373,7 @@ class Context:
         return self._models[id(model)][1]
 
     def _silenced(self, model: Model) -> Model:
-        """Return a judge's model; in a replay it reads stored verdicts and sends no requests."""
+        """Return a judge's model; in a replay, it reads stored verdicts and sends no requests."""
         if self.spec.replay is None:
             return self._kept(model)
         from eval_toolkit.models.cache import cached
@@ -387,7 +387,9 @@ class Context:
             self._recorded = recorded_entries(place)
         return silent
 
-    async def _asked(self, model: Model, jobs: Sequence[Job], give_up: int | None) -> JobResults:
+    async def _run_model_jobs(
+        self, model: Model, jobs: Sequence[Job], give_up: int | None
+    ) -> JobResults:
         return await run_jobs_async(
             jobs,
             model,
@@ -413,19 +415,19 @@ class Context:
             close_model=False,
         )
 
-    def _sum(self, told: Progress) -> Progress:
-        """Return the totals of a batch and all previous ones."""
+    def _sum(self, progress: Progress) -> Progress:
+        """Return the totals over a batch and all previous batches."""
         before = self._before
-        sums = {name: getattr(before, name) + getattr(told, name) for name in _SUMMED}
+        sums = {name: getattr(before, name) + getattr(progress, name) for name in _SUMMED}
         elapsed = time.monotonic() - self._started
         # Overall rate, since the rate of a batch is meaningless at its start.
         rate = (sums["done"] - sums["reused"]) / elapsed if elapsed > 0 else 0.0
         total = max(self._total, sums["done"])
-        return replace(told, **sums, total=total, elapsed_s=elapsed, rate=rate)
+        return replace(progress, **sums, total=total, elapsed_s=elapsed, rate=rate)
 
-    def _tell(self, told: Progress) -> None:
+    def _tell(self, progress: Progress) -> None:
         if self.spec.on_progress is not None:
-            self.spec.on_progress(self._sum(told))
+            self.spec.on_progress(self._sum(progress))
 
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         runner = self._runner
@@ -434,7 +436,7 @@ class Context:
         return self._in_loop(lambda: runner.run(work(*arguments)))
 
     def _in_loop(self, work: Callable[[], Any]) -> Any:
-        """Run in the loop's thread, or in a new thread if a loop is already running."""
+        """Run in the thread of the loop, or in a new thread if a loop is already running."""
         if self._thread is None:
             return work()
         under_way = self._thread.submit(work)
@@ -462,7 +464,7 @@ class Context:
 
 
 class _ReadAlready(Journal):
-    """Journal with known answers, which is not reread for every batch."""
+    """Journal whose answers are known, so that it is not read again for every batch."""
 
     def read(self) -> Entries:
         """Return no entries."""
@@ -470,7 +472,7 @@ class _ReadAlready(Journal):
 
 
 class _Watched(_ReadAlready):
-    """Journal that forwards new answers every few seconds."""
+    """Journal that passes new answers to a callback every few seconds."""
 
     def __init__(
         self, path: Path, watch: Callable[[Sequence[Entry]], None], written: Entries
@@ -492,15 +494,15 @@ class _Watched(_ReadAlready):
 
 
 class _Verdicts(_ReadAlready):
-    """A run's journal for judges, whose models are not described in its first line."""
+    """Journal of a run for use by judges, whose models are not described in its first line."""
 
     def describe(self, **head: Any) -> None:
-        """Do nothing, because a replay of the journal must not mistake a judge for the model."""
+        """Do nothing, so that a replay of the journal does not mistake a judge for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Sends requests to judges outside of a run.
+    """Send requests to judges outside of a run.
 
     Examples
     --------
@@ -511,13 +513,13 @@ class Asker:
     spec: AskSpec = field(default_factory=AskSpec)
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
-        """Query the jobs of each model, as in `Context.ask_jobs`."""
+        """Run the jobs of each model, as in `Context.ask_jobs`."""
         with Context(self.spec) as context:
             return context.ask_jobs(jobs)
 
 
 def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose answers are encoded as JSON for the journal."""
+    """Wrap a function so that its answers are encoded as JSON for the journal."""
     if inspect.iscoroutinefunction(function):
 
         async def one(given: Any) -> str:
@@ -531,30 +533,34 @@ def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
     return all_at_once
 
 
-def _attempt(job: Job, said: Any) -> Attempt:
-    """Return the attempt for a job's result."""
-    response = said.response if isinstance(said, JobResult) else None
+def _attempt(job: Job, result: Any) -> Attempt:
+    """Convert a job's result to an attempt."""
+    response = result.response if isinstance(result, JobResult) else None
     if isinstance(response, RawCompletion):
         output = parse_json(response.text, f"the answer to {job.unit_id}", strict=False)
         return Attempt(job.unit_id, job.attempt, output)
-    error = said.error.message if isinstance(said, JobResult) and said.error else "not requested"
+    error = (
+        result.error.message if isinstance(result, JobResult) and result.error else "not requested"
+    )
     return Attempt(job.unit_id, job.attempt, error=error)
 
 
-def _outcome(job: Job, said: Any, key: str) -> JobResult:
-    """Return the outcome of one job; results that are not strings are errors."""
-    if isinstance(said, str):
-        response = RawCompletion(str.__str__(said), usage=Usage())
+def _outcome(job: Job, result: Any, key: str) -> JobResult:
+    """Convert the result of a job to an outcome; results other than strings are errors."""
+    if isinstance(result, str):
+        response = RawCompletion(str.__str__(result), usage=Usage())
         return JobResult(job, response, request_hash=key)
-    if isinstance(said, BaseException):
-        kind = said.kind if isinstance(said, ModelError) else "other"
-        error = ErrorInfo(kind, one_line(said), retryable=False)
-    elif said is None:
+    if isinstance(result, BaseException):
+        kind = result.kind if isinstance(result, ModelError) else "other"
+        error = ErrorInfo(kind, one_line(result), retryable=False)
+    elif result is None:
         error = ErrorInfo(
             "other", "the function returned None instead of a string", retryable=False
         )
     else:
         error = ErrorInfo(
-            "other", f"{said!r:.60} is not a string; a journal stores only strings", retryable=False
+            "other",
+            f"{result!r:.60} is not a string; a journal stores only strings",
+            retryable=False,
         )
     return JobResult(job, error=error, request_hash=key)

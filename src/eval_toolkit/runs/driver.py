@@ -1,8 +1,8 @@
 """Driver of evaluations of any kind.
 
 `drive` opens and locks the folder, refuses to mix runs or to lose answers, lets the kind produce
-missing attempts, grades them, and writes the run atomically. `rescore` does the same with the
-stored attempts of another run. Without a folder nothing is written, and the results are the same.
+missing attempts and grade them, and writes the run atomically. `rescore` does the same with the
+stored attempts of another run. Without a folder, nothing is written; the results are the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_THE_RUN = (
     *("status", "artifacts", "manifest_sha256", "run_id", "captured_at", "inputs"),
     *("merged", "joins"),
 )
-"""Manifest entries that are not copied to a rescored run; "inputs" describes an old table."""
+"""Manifest entries that are not copied to a rescored run; "inputs" describes a legacy table."""
 _OF_DATA = ("data_hashes", "data_revisions", "versioned_objects")
 
 
@@ -49,34 +49,35 @@ def drive(
     notes: Sequence[str] = (),
     shard: str | None = None,
 ) -> Outcome:
-    """Run an evaluation: produce missing attempts, grade, summarise, store.
+    """Run an evaluation: produce missing attempts, then grade, summarise and store them.
 
     Parameters
     ----------
     kind : Kind
         Kind of evaluation.
     out : path, optional
-        Folder of the run. An interrupted run is resumed; missing answers of a finished run are
-        added.
+        Folder of the run. An interrupted run is resumed, and missing answers are added to a
+        finished one.
     name : str
-        Name of a run without a folder.
+        Name of the run if it has no folder.
     run_id : str, optional
-        Name of the run; by default the folder's.
+        Name of the run; by default, the name of the folder.
     ask : AskSpec, optional
-        Settings of the requests.
+        Request settings.
     max_error_rate : float, default 0.0
-        Tolerated share of failed attempts.
+        Maximum tolerated share of failed attempts.
     engine : mapping, optional
-        Settings of the requests, only for the manifest.
+        Request settings to record in the manifest.
     notes : sequence of str
-        Notes that precede the driver's own.
+        Notes that precede those of the driver.
     shard : str, optional
-        Part of the units to evaluate, such as "2/8"; `merge_runs` joins the parts.
+        Shard of the units to evaluate, such as "2/8"; `merge_runs` merges the shards.
 
     Returns
     -------
     Outcome
-        Outcome; equal answers give byte-identical records and results, even for resumed runs.
+        Outcome of the evaluation. Equal answers give byte-identical records and results, even in
+        resumed runs.
 
     Raises
     ------
@@ -121,7 +122,7 @@ def drive(
 
 
 def driver_of(kind: Kind[Any], *settings: Any) -> Driver:
-    """Return the driver of a kind; the one that queries models is imported only if needed."""
+    """Return the driver of a kind; the driver that queries models is imported only if needed."""
     if not kind.asks:
         return Driver(kind, *settings)
     from eval_toolkit.runs.query_driver import AskingDriver
@@ -137,14 +138,14 @@ def config_of(kind: Kind[Any]) -> dict[str, Any]:
 
 
 def placed(units: Iterable[Unit]) -> list[Unit]:
-    """Return units with their positions."""
+    """Assign positions to units that have none."""
     rows = enumerate(units)
     return [unit if unit.row is not None else replace(unit, row=row) for row, unit in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Driver of evaluations without requests; see `AskingDriver` for the others."""
+    """Driver of evaluations that send no requests; see `AskingDriver` for the others."""
 
     kind: Kind[Any]
     ask: AskSpec
@@ -154,10 +155,10 @@ class Driver:
     engine: Mapping[str, Any]
     notes: tuple[str, ...]
     source: Run | None = None
-    """Run whose attempts are regraded; None if attempts are produced."""
+    """Run whose attempts are regraded; None if new attempts are produced."""
     share: Share | None = None
     joined: Joined | None = None
-    """Shards that were merged into the source, if any."""
+    """Shards that were merged into the source run, if any."""
 
     def run(self, folder: Path | None) -> Outcome:
         """Run the evaluation and return its outcome; store it if there is a folder."""
@@ -171,12 +172,12 @@ class Driver:
 
     @property
     def is_empty(self) -> bool:
-        """Whether this is a shard without units."""
+        """Whether the evaluation is a shard without units."""
         return self.share is not None and not self.share.units
 
     @property
     def first_notes(self) -> Sequence[str]:
-        """Notes before the first request; merged runs have those of their shards."""
+        """Notes made before the first request; a merged run has the notes of its shards."""
         return self.notes if self.joined is not None else (*self.notes, *self.kind.notes)
 
     def config(self) -> dict[str, Any]:
@@ -226,7 +227,7 @@ class Driver:
         )
 
     def _results(self, graded: Graded, config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-        """Return the content of ``results.json``."""
+        """Return the contents of ``results.json``."""
         cells: dict[str, Any] = dict(graded.by_slice or {})
         for (slice_name, system), records in () if cells else graded.subjects.items():
             card = graded.cards[slice_name, system]
@@ -244,18 +245,18 @@ class Driver:
         }
 
     def head(self, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-        """Return the manifest entries known before the first request."""
+        """Return the manifest entries that are known before the first request."""
         from eval_toolkit.manifest import build_manifest
 
         own = dict(self.kind.manifest(config))
-        made = build_manifest(
+        manifest = build_manifest(
             run_id=self.run_id or folder.resolve().name,
             config=config,
             seeds=own.pop("seeds", None),
             data_revisions=own.pop("data_revisions", None),
             data_files=own.pop("data_files", None),
         )
-        made = replace(made, versioned_objects=own.pop("versioned_objects", {}))
+        manifest = replace(manifest, versioned_objects=own.pop("versioned_objects", {}))
         before: dict[str, Any] = {}
         if self.source is not None:
             before = {k: v for k, v in self.source.manifest.items() if k not in _OF_THE_RUN}
@@ -269,15 +270,17 @@ class Driver:
             before.pop("shard", None)
             own |= self.joined.told
         notes = [*self.first_notes]
-        told = made.to_dict()
+        entries = manifest.to_dict()
         # A kind restored from a stored run has no access to the data.
-        told |= {name: before[name] for name in _OF_DATA if before.get(name) and not told.get(name)}
-        return {**before, **told, "kind": self.kind.name, **own, **engine, "notes": notes}
+        entries |= {
+            name: before[name] for name in _OF_DATA if before.get(name) and not entries.get(name)
+        }
+        return {**before, **entries, "kind": self.kind.name, **own, **engine, "notes": notes}
 
     def store(
         self, found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
     ) -> Outcome:
-        """Write the outcome of a kind without requests; nothing is resumed."""
+        """Write the outcome of a kind that sends no requests; nothing is resumed."""
         from eval_toolkit.runs.units import UNITS, units_table
         from eval_toolkit.runs.writing import write_run
 
@@ -305,7 +308,7 @@ class Driver:
         return replace(found, run=run)
 
     def full(self, found: Outcome) -> dict[str, Any] | None:
-        """Return the content of ``results_full.json``, or None."""
+        """Return the contents of ``results_full.json``, or None."""
         return {**found.results, self.kind.full: dict(found.more)} if found.more else None
 
 
@@ -317,7 +320,7 @@ def _run_of(found: Outcome) -> Run:
 def store(
     kind: Kind[Any], found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
 ) -> Outcome:
-    """Write the outcome that `drive` returned for a kind without requests."""
+    """Write the outcome that `drive` returned for a kind that sends no requests."""
     driver = Driver(kind, AskSpec(), str(found.results["run_id"]), "", 0.0, {}, ())
     return driver.store(found, folder, attempts, overwrite=overwrite)
 
@@ -329,7 +332,7 @@ def item_set_hash(units: Iterable[Unit]) -> str:
 
 
 def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
-    """Raise before any request if a rescored run cannot be written to a folder.
+    """Raise an error, before any request, if a rescored run cannot be written to a folder.
 
     With ``in_place``, the source folder, an unfinished run or an earlier rescoring may be
     overwritten; answers and verdicts are kept.
@@ -347,8 +350,8 @@ def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
 
 
 def _rescored_from(folder: Path) -> str | None:
-    """Return the id of the run whose attempts were regraded; None for other runs."""
+    """Return the id of the run whose attempts were regraded; None if the run is not rescored."""
     from eval_toolkit.runs.folder import Run
 
-    told = Run.open(folder).manifest.get("rescored")
-    return str(told.get("run_id")) if isinstance(told, Mapping) else None
+    source = Run.open(folder).manifest.get("rescored")
+    return str(source.get("run_id")) if isinstance(source, Mapping) else None

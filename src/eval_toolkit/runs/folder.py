@@ -1,4 +1,4 @@
-"""Reading of run folders, with checks of completeness and integrity."""
+"""Read run folders, checking that they are complete and unmodified."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ ARTIFACTS = (RESULTS, RESULTS_FULL, RECORDS)
 
 
 class _RunningError(ArtifactError):
-    """Another running process is writing the run."""
+    """Raised if another process is writing the run."""
 
 
 class _NotARunError(ArtifactError):
-    """The folder is not a run."""
+    """Raised if the folder is not a run."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Tabled):
-    """A finished run on disk; use `Run.open`.
+    """Finished run on disk, as opened by `Run.open`.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Run(Tabled):
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = True) -> Run:
-        """Open a finished run, refusing one that is incomplete or was altered.
+        """Open a finished run; reject it if it is incomplete or was modified.
 
         Parameters
         ----------
@@ -86,14 +86,14 @@ class Run(Tabled):
         Returns
         -------
         Run
-            Run whose results and records are read on demand.
+            Opened run, whose results and records are read on demand.
 
         Raises
         ------
         ArtifactError
-            If there is no run, it is incomplete, or a file was modified.
+            If the folder is not a run, or the run is incomplete or was modified.
         MissingExtraError
-            If fsspec or the package for this kind of address is not installed.
+            If fsspec or the package for this type of address is not installed.
         """
         if isinstance(path, str) and is_remote(path):
             from eval_toolkit.runs.remote import private_copy  # imports this module
@@ -116,12 +116,12 @@ class Run(Tabled):
 
     @property
     def kind(self) -> str:
-        """Kind of evaluation: "rows", "task", "rollout", or a custom name."""
+        """Kind of evaluation: "rows", "task", "rollout", or a custom kind."""
         return kind_of(self.manifest)
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """Content of ``results.json``."""
+        """Contents of ``results.json``."""
         payload: dict[str, Any] = self._json(RESULTS)
         problem = results_problem(payload)
         if problem:  # possible despite valid hashes
@@ -130,14 +130,14 @@ class Run(Tabled):
 
     @cached_property
     def results_full(self) -> dict[str, Any] | None:
-        """Content of ``results_full.json``, or None."""
+        """Contents of ``results_full.json``, or None."""
         return self._json(RESULTS_FULL) if RESULTS_FULL in self.manifest["artifacts"] else None
 
     @cached_property
     def units(self) -> StoredUnits | None:
-        """Evaluated units: inputs, references, groups and parts; None for results only.
+        """Evaluated units: inputs, references, groups and parts; None if none are stored.
 
-        For runs without `units.parquet`, the units come from older tables and from the records.
+        If there is no `units.parquet`, the units are read from legacy tables and from the records.
         """
         from eval_toolkit.runs.stored_units import stored_units, unit_files, units_of_records
 
@@ -153,7 +153,7 @@ class Run(Tabled):
 
     @cached_property
     def inputs(self) -> Inputs | None:
-        """Stored inputs of the rows; None if there are none."""
+        """Stored inputs of the rows; None if no inputs are stored."""
         from eval_toolkit.runs.inputs import Inputs
 
         units = self.units
@@ -182,9 +182,9 @@ class Run(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If there is no such cell; the message names the nearest one.
+            If the cell does not exist (also a KeyError); the message suggests a similar name.
         InvalidInputError
-            If the text is not an address, or is ambiguous.
+            If the string is not an address, or the address is ambiguous.
         """
         return self.cells[address]
 
@@ -192,7 +192,7 @@ class Run(Tabled):
 
     @property
     def subjects(self) -> list[tuple[str, str]]:
-        """Pairs (slice, scorer) with records; parts are rows of their slice."""
+        """Pairs (slice, scorer) with records; a slice's records include those of its parts."""
         if self._layout is None:
             return []
         stored = [(subject["slice"], subject["scorer"]) for subject in self._layout.subjects]
@@ -203,7 +203,7 @@ class Run(Tabled):
 
     @property
     def only_subject(self) -> tuple[str, str]:
-        """The single (slice, scorer) pair of a task run; raises `ArtifactError` if there are several."""
+        """The (slice, scorer) pair of a task run; raises `ArtifactError` if there are several."""
         subjects = self.subjects
         if len(subjects) != 1:
             raise ArtifactError(
@@ -235,7 +235,7 @@ class Run(Tabled):
         Parameters
         ----------
         slice_name, scorer : str
-            A pair in `subjects`.
+            One of the pairs in `subjects`.
         part : str, default "all"
             Part whose units are returned, such as ``language=de``.
 
@@ -247,9 +247,9 @@ class Run(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If there are no such records; the message lists the available ones.
+            If the records do not exist (also a KeyError); the message lists the available ones.
         ArtifactError
-            If the run has no records, or they were modified.
+            If the run has no records, or its records were modified.
         """
         table = self._table
         with malformed(self.path / RECORDS, "table", error=ArtifactError):
@@ -258,13 +258,13 @@ class Run(Tabled):
         return whole if part == WHOLE else whole.take(units_of(whole, part))
 
     def answers(self) -> AnswersTable:
-        """Return the answers with questions, references and grades; see `runs.answers_table`."""
+        """Return answers, questions, references and grades; see `runs.answers_table`."""
         from eval_toolkit.runs.answers import answers_table  # imports this module
 
         return answers_table(self)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell: slice, part, system, metric, value, interval, counts."""
+        """Return one flat dict per cell: location, value, interval and counts."""
         return self.cells.rows()
 
     def to_dict(self) -> dict[str, Any]:
@@ -275,7 +275,7 @@ class Run(Tabled):
         return self.cells._as_table()
 
     def table(self, name: str) -> dict[str, NDArray[Any]]:
-        """Return another table of the run, such as ``responses.parquet``.
+        """Read another table of the run, such as ``responses.parquet``.
 
         Parameters
         ----------
@@ -285,12 +285,12 @@ class Run(Tabled):
         Returns
         -------
         dict of str to ndarray
-            Columns as written; strings as objects, with None for missing values.
+            Columns as written; strings have dtype object, with None for missing values.
 
         Raises
         ------
         ArtifactError
-            If the run has no such table, or it was modified.
+            If the table does not exist, or it was modified.
         """
         described = self.manifest["artifacts"].get(name, {})
         if "texts" not in described or "numbers" not in described:
@@ -304,7 +304,7 @@ class Run(Tabled):
 
 
 def kind_of(manifest: Mapping[str, Any]) -> str:
-    """Return the kind of evaluation in a manifest; by default "rows".
+    """Return the kind of evaluation stated in a manifest; by default, "rows".
 
     Examples
     --------
@@ -324,7 +324,7 @@ def _folder(path: str | Path) -> Path:
 def _checked_manifest(
     folder: Path, *, verify: bool, names: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the manifest of a finished run after checking some or all files."""
+    """Return the manifest of a finished run after verifying some or all of its files."""
     manifest, data = _manifest(folder)
     if manifest["status"] != "complete":
         raise _unfinished(folder)
@@ -346,9 +346,9 @@ def _checked_manifest(
 
 
 def alteration(path: str | Path, names: Collection[str] | None = None) -> str:
-    """Return how a finished run differs from its manifest; "" if it does not.
+    """Describe how a finished run differs from its manifest; return "" if it does not.
 
-    Only the manifest and the ``names`` are checked, by default all files.
+    The manifest and the files ``names`` are checked; by default, all files.
     """
     folder = _folder(path)
     try:
@@ -367,7 +367,7 @@ def _unfinished(folder: Path) -> ArtifactError:
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the manifest and its bytes; raise if it is not the manifest of a run."""
+    """Return the manifest and its bytes; raise an error if it is not the manifest of a run."""
     if not folder.is_dir():
         raise _NotARunError(f"{folder}: no such folder")
     path = folder / MANIFEST
@@ -425,7 +425,7 @@ def _same_hash(name: str, found: str, described: Mapping[str, Any]) -> None:
 
 
 def run_state(path: str | Path) -> str:
-    """Return "complete", "running", "incomplete: why" or "not a run"; every file is checked.
+    """Return the state of a run: "complete", "running", "incomplete: REASON" or "not a run".
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ def run_state(path: str | Path) -> str:
     Returns
     -------
     str
-        "complete" means that `Run.open` will succeed.
+        State of the run, after verifying every file; "complete" means that `Run.open` will succeed.
 
     Examples
     --------
@@ -462,7 +462,7 @@ def find_runs(folder: str | Path) -> list[Path]:
     Parameters
     ----------
     folder : path
-        Folder to search recursively; hidden folders and the inside of runs are skipped.
+        Folder to search recursively; hidden folders and folders inside runs are skipped.
 
     Returns
     -------
@@ -486,7 +486,7 @@ def find_runs(folder: str | Path) -> list[Path]:
 
 
 def walk_runs(folder: str | Path, test: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yield the folders with run files for which a test is true."""
+    """Yield the folders that contain run files and satisfy a predicate."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if {MANIFEST, RESULTS, LOCK} & set(files) and test(Path(here)):

@@ -1,4 +1,4 @@
-"""Concurrent calls of user functions; each call fails independently."""
+"""Concurrent calls of user functions, each of which may fail independently."""
 
 import asyncio
 import inspect
@@ -16,19 +16,19 @@ from eval_toolkit.errors import (
 from eval_toolkit.models.runner.engine import CONCURRENCY
 
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
-"""Kinds of failures caused by the prompt, as in the runner."""
+"""Kinds of failures caused by the prompt, as in `models.runner`."""
 
 
 class NothingToSay(Exception):  # noqa: N818 - a signal, like StopIteration
-    """Raised by a function to end the attempt without an error."""
+    """Raised by a user function to end an attempt without an error."""
 
 
 class Calling:
     """Calls of one function for several conversations.
 
-    ``function`` takes one list per argument; a coroutine function takes one entry of each.
-    ``finish`` is called with the index of a conversation and its value or exception, as soon as it
-    is known, and ``run`` runs a coroutine function to completion. Calls stop after
+    ``function`` takes one list per argument; a coroutine function takes the arguments of a single
+    conversation. ``finish`` is called with the index of a conversation and its value or exception
+    as soon as it is known, and ``run`` runs a coroutine to completion. Calls stop after
     ``give_up_after`` consecutive failures.
     """
 
@@ -55,7 +55,8 @@ class Calling:
         """Call the function until every conversation has a result.
 
         Raises `ModelError` if a failure affects all calls, or there are too many consecutive
-        failures, and `InvalidInputError` unless the function returns one value per conversation.
+        failures, and `InvalidInputError` if the function does not return one value per
+        conversation.
         """
         places = range(len(self.lists[0]))
         if _is_coroutine_function(self.function):
@@ -67,9 +68,9 @@ class Calling:
     def _together(self, places: Sequence[int]) -> None:
         self.n_calls += 1
         try:
-            said = self.function(*([column[at] for at in places] for column in self.lists))
-            if inspect.isawaitable(said):
-                said = self.run(_awaited, said)
+            results = self.function(*([column[at] for at in places] for column in self.lists))
+            if inspect.isawaitable(results):
+                results = self.run(_awaited, results)
         except Exception as error:  # a failed conversation must not affect the others
             if len(places) == 1 or _is_final(error):
                 self._report(places[0], error)
@@ -77,7 +78,7 @@ class Calling:
             for at in places:
                 self._together([at])
             return
-        for at, one in zip(places, self._checked(said, len(places)), strict=True):
+        for at, one in zip(places, self._checked(results, len(places)), strict=True):
             self._report(at, one)
 
     async def _each(self) -> None:
@@ -86,13 +87,13 @@ class Calling:
         async def one(at: int, *arguments: Any) -> None:
             async with at_once:
                 try:
-                    said = await self.function(*arguments)
+                    result = await self.function(*arguments)
                 except (Exception, asyncio.CancelledError) as error:
                     task = asyncio.current_task()
                     if task is not None and task.cancelling():
                         raise
-                    said = error
-                self._report(at, said)
+                    result = error
+                self._report(at, result)
 
         rows = enumerate(zip(*self.lists, strict=True))
         tasks = [asyncio.create_task(one(at, *arguments)) for at, arguments in rows]
@@ -103,22 +104,24 @@ class Calling:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _report(self, at: int, said: Any) -> None:
-        """Report the result of a conversation, unless the failure affects all of them."""
-        if not isinstance(said, BaseException) or isinstance(said, NothingToSay):
+    def _report(self, at: int, result: Any) -> None:
+        """Report the result of a conversation, unless it is a failure that affects all of them."""
+        if not isinstance(result, BaseException) or isinstance(result, NothingToSay):
             self.n_failed_in_a_row = 0
-            self.finish(at, said)
+            self.finish(at, result)
             return
-        if isinstance(said, (ArtifactError, MissingExtraError)):
-            raise said
-        if _is_final(said):
-            raise self._stopped(said, "cannot be called") from said
-        self.finish(at, said)
-        if isinstance(said, ModelError) and said.kind in _ABOUT_THE_PROMPT:
+        if isinstance(result, (ArtifactError, MissingExtraError)):
+            raise result
+        if _is_final(result):
+            raise self._stopped(result, "cannot be called") from result
+        self.finish(at, result)
+        if isinstance(result, ModelError) and result.kind in _ABOUT_THE_PROMPT:
             return
         self.n_failed_in_a_row += 1
         if self.n_failed_in_a_row == self.give_up_after:
-            raise self._stopped(said, f"{self.n_failed_in_a_row} calls failed in a row") from said
+            raise self._stopped(
+                result, f"{self.n_failed_in_a_row} calls failed in a row"
+            ) from result
 
     def _stopped(self, failure: BaseException, why: str) -> ModelError:
         kind = failure.kind if isinstance(failure, ModelError) else "other"
@@ -128,22 +131,22 @@ class Calling:
     def _name(self) -> str:
         return str(getattr(self.function, "__qualname__", type(self.function).__name__))
 
-    def _checked(self, said: Any, n: int) -> list[Any]:
-        """Return one value per conversation; raise if the number differs."""
-        if isinstance(said, str) or not isinstance(said, Sequence):
+    def _checked(self, results: Any, n: int) -> list[Any]:
+        """Check that there is one value per conversation, and return the values."""
+        if isinstance(results, str) or not isinstance(results, Sequence):
             try:
-                said = [] if isinstance(said, str) else list(said)
+                results = [] if isinstance(results, str) else list(results)
             except TypeError:
-                said = None
-            if not said:
+                results = None
+            if not results:
                 raise InvalidTypeError(
                     f"{self._name} must return a list of strings, one per conversation"
                 )
-        if len(said) != n:
+        if len(results) != n:
             raise InvalidInputError(
-                f"{self._name} returned {len(said)} strings for {n} conversations"
+                f"{self._name} returned {len(results)} strings for {n} conversations"
             )
-        return list(said)
+        return list(results)
 
 
 def _is_coroutine_function(function: Any) -> bool:

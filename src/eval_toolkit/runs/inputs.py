@@ -1,4 +1,4 @@
-"""Stored inputs of a run's rows, read on demand."""
+"""Stored inputs of the rows of a run, read on demand."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from eval_toolkit.runs.stored_units import StoredUnits
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs of a run's rows, returned by `Run.inputs`.
+    """Inputs of the rows of a run, as returned by `Run.inputs`.
 
     Each lookup reads only the requested rows, not the whole table.
 
@@ -41,7 +41,7 @@ class Inputs:
 
     @property
     def slices(self) -> dict[str, int]:
-        """Slices with inputs, and their numbers of rows."""
+        """Number of rows of each slice that has inputs."""
         return self.units.counts("input")
 
     def text_of(self, slice_name: str, unit_id: str) -> str | None:
@@ -52,35 +52,35 @@ class Inputs:
         return self.texts_of(slice_name, [unit_id]).get(unit_id)
 
     def text_at(self, slice_name: str, row: int) -> str | None:
-        """Return the input of a row, counted from 0; None if it is not stored.
+        """Return the input of a row, counted from 0; None if no input is stored.
 
-        ``row`` is the position in the slice as given, or in the scored files.
+        ``row`` is the position in the original slice, or in the scored files.
         """
         return self.texts_at(slice_name, [row]).get(row)
 
     def texts_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
         """Return the inputs of some units.
 
-        They are in the requested order; units without an input are omitted.
+        Inputs are in the requested order; units without an input are omitted.
         """
         if isinstance(unit_ids, str):
             raise InvalidTypeError(f"`unit_ids` is {unit_ids!r:.80}; it must be a list of ids")
-        wanted = map(str, unit_ids)
-        return self.units.values("input", wanted, slice_name=slice_name)
+        ids = map(str, unit_ids)
+        return self.units.values("input", ids, slice_name=slice_name)
 
     def texts_at(self, slice_name: str, rows: Iterable[int]) -> dict[int, str]:
         """Return the inputs of some rows.
 
-        Rows are positions in the slice as given, from 0. They are in the requested order; rows
-        without an input are omitted.
+        Rows are positions in the original slice, counted from 0. Inputs are in the requested order;
+        rows without an input are omitted.
         """
-        wanted = [validation.integer(row, "rows", low=0) for row in rows]
-        return self.units.values("input", wanted, slice_name=slice_name, by="row")
+        positions = [validation.integer(row, "rows", low=0) for row in rows]
+        return self.units.values("input", positions, slice_name=slice_name, by="row")
 
     def digests_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
-        """Return hashes that identify the whole inputs of units, ignoring whitespace.
+        """Return hashes of the entire inputs of units, ignoring whitespace.
 
-        Hashes are computed from the full inputs before secrets are redacted. Empty for a run
-        without stored hashes.
+        Hashes are computed before secrets are redacted and inputs are truncated. The result is
+        empty if the run stores no hashes.
         """
         return self.units.values("digest", map(str, unit_ids), slice_name=slice_name)

@@ -1,4 +1,4 @@
-"""Interim mean of a metric during a run, with an interval that is valid at any time."""
+"""Interim mean of a metric during a run, with an anytime-valid interval."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,20 @@ __all__ = ["SO_FAR", "Grading", "SoFar", "ValueSoFar", "read_so_far"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grading:
-    """Grading of finished answers while others are pending.
+    """How to grade finished answers while others are pending.
 
     Parameters
     ----------
     metric : str
-        Name of the metric, a mean of one value per unit.
+        Name of the metric, which is the mean of one value per unit.
     bounds : tuple of float
         Smallest and largest possible value.
     units : sequence of str
-        Ids of the units in random order. Those after the first unfinished one do not count yet,
+        Ids of the units in random order. Units after the first unfinished one are not counted yet,
         since fast answers may be better or worse than slow ones.
     grade : callable
-        Function from finished requests to values by unit id; None for units without a value.
+        Function that maps finished requests to values by unit id, with None for units without a
+        value.
     """
 
     metric: str
@@ -44,7 +45,7 @@ class Grading:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ValueSoFar(Interval[float]):
-    """Mean over the finished units."""
+    """Interim mean over the finished units."""
 
     metric: str
     value: float
@@ -61,7 +62,7 @@ _STORED = ("metric", "value", "ci_low", "ci_high", "confidence", "n_units", "n_p
 
 @dataclass(slots=True)
 class SoFar:
-    """Interim value, which is stored in the folder of a run."""
+    """Update the interim value and store it in the run folder."""
 
     folder: Path
     grading: Grading | None
@@ -70,7 +71,7 @@ class SoFar:
     _at: int = 0
 
     def add(self, entries: "Sequence[Entry]") -> None:
-        """Grade finished requests, and write the interim value."""
+        """Grade finished requests and write the interim value."""
         if self.grading is None:
             return
         try:
@@ -95,7 +96,7 @@ class SoFar:
             return
         self._sequence.update(found)
         interval = self._sequence.interval
-        told = ValueSoFar(
+        interim = ValueSoFar(
             metric=grading.metric,
             value=interval.point_estimate,
             ci_low=interval.ci_low,
@@ -104,13 +105,13 @@ class SoFar:
             n_units=self._sequence.n,
             n_planned=len(grading.units),
         )
-        write_json_strict(told.to_dict(), self.folder / SO_FAR)
+        write_json_strict(interim.to_dict(), self.folder / SO_FAR)
 
 
 def read_so_far(folder: Path) -> ValueSoFar | None:
-    """Return the interim value of a run in progress.
+    """Read the interim value of a run in progress.
 
-    The result is None if there is no such value or the file is malformed.
+    Returns None if there is no interim value or its file is malformed.
 
     Examples
     --------

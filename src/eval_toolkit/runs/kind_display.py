@@ -1,7 +1,7 @@
-"""Display of kinds of evaluation, and the kind of a stored run.
+"""How kinds of evaluation are displayed, and lookup of the kind of a stored run.
 
-Reports, the viewer, comparisons and exports use the class of a kind, since the task, the model and
-the data of a stored run are not available.
+Reports, the viewer, comparisons and exports use the class of a kind, since a stored run has no
+task, model or data objects.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class BuiltInKind(NamedTuple):
     """Import paths of the classes of a built-in kind."""
 
     shown: str
-    """Class that displays runs of the kind."""
+    """Class that displays runs of this kind."""
     stored: str
-    """Class whose ``stored`` regrades stored runs; imported only for that."""
+    """Class whose method ``stored`` regrades stored runs; it is imported only for that purpose."""
 
 
 _RECORDS = "eval_toolkit.harness.rescoring:StoredRows"
@@ -49,7 +49,7 @@ BUILT_IN_KINDS: Mapping[str, BuiltInKind] = {
         "eval_toolkit.tasks.kind:TaskKind", "eval_toolkit.tasks.rescoring:StoredAnswers"
     ),
 }
-"""Built-in kinds by their stored name."""
+"""Built-in kinds by stored name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,67 +63,67 @@ class Words:
     """
 
     what: str = ""
-    """Description of the evaluation, e.g. "scores of rows"; by default the kind's name."""
+    """Description of the evaluation, e.g. "scores of rows"; by default, the name of the kind."""
     units: str = "units"
     attempt: str = "answer"
     nth: str = "attempt"
-    """Word before the number of an attempt, as in "attempt 2"."""
+    """Word that precedes the number of an attempt, as in "attempt 2"."""
     counted: str = "units"
     """Items counted in the headline."""
     count: str = "n_units"
-    """Key of their count in the manifest; without one, the rows of the headline's slice count."""
+    """Manifest key of their number; without one, the rows of the headline slice are counted."""
     right: str = "right"
     wrong: str = "wrong"
     broke: str = "without a grade, see below"
     """Label of a failed attempt."""
     menu: str = "Samples"
-    """Name of the section with individual units; empty if a report has none."""
+    """Title of the section with individual units; empty if reports have no such section."""
     title: str = "Requests and answers"
     unanswered: str = "The run contains no request for this sample."
     names_slice: bool = False
-    """Whether the headline always names the slice."""
+    """Whether the headline always includes the name of the slice."""
     multi_turn: bool = False
-    """Whether an attempt is a conversation, which formats of single answers cannot represent."""
+    """Whether an attempt is a conversation, which single-answer formats cannot represent."""
     export: str = "a run of another kind"
-    """Name of a run that a format of conversations cannot represent."""
+    """Description of a run that conversation formats cannot represent."""
     hub_task: str = "other"
     """Task type on a model card."""
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Labels of the verdicts right and wrong."""
+        """Labels for correct and incorrect results."""
         return {"right": self.right, "wrong": self.wrong}
 
 
 class Shown(Protocol):
-    """Display methods of a kind, with defaults."""
+    """Display methods of a kind of evaluation, with defaults."""
 
     words: Words = Words()
     """Terms used in the display."""
     next_metrics: tuple[str, ...] = ()
-    """Metrics shown after the main one; by default the others in stored order."""
+    """Metrics to show after the main one; by default, all others in stored order."""
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return the blocks of a stored unit.
+        """Return the display blocks of a stored unit.
 
-        By default these are the input, the requests and answers, and the verdicts of judges.
+        By default, these are the input, the requests and answers, and the verdicts of judges.
         """
         return _default_blocks(unit)
 
     @classmethod
     def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes | None:
-        """Return the outcome of each attempt; None means right or wrong by the main metric."""
+        """Return the outcome of each attempt; None if the main metric determines it."""
         return None
 
     @classmethod
     def subject(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return a description of what was evaluated; by default system and slice."""
+        """Describe what was evaluated; by default, the system and the slice."""
         return ()
 
     @classmethod
     def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
-        """Return a sentence about a share of units; "" if the name of the metric suffices.
+        """Describe a share of units in a sentence; return "" if the metric name is enough.
 
         Parameters
         ----------
@@ -132,54 +132,54 @@ class Shown(Protocol):
         share : str
             Share and number of units, such as "82 of 100" or "82 % of 100".
         right_or_wrong : bool
-            Whether every attempt is right or wrong by the metric, and higher is better.
+            Whether the metric rates every attempt as correct or incorrect, and higher is better.
         """
         return ""
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return what the numbers of such a run do not show."""
+        """Describe what the numbers of such a run do not show."""
         return ()
 
     @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return settings to mention in the headline."""
+        """Return the settings to mention in the headline."""
         return ()
 
     @classmethod
     def metric_groups(
         cls, config: Mapping[str, Any], names: Sequence[str]
     ) -> Sequence[tuple[str, Sequence[str]]]:
-        """Return metrics in titled groups, main ones first; by default in stored order."""
+        """Return metrics in titled groups, main ones first; by default, in stored order."""
         return ()
 
     @classmethod
     def estimator(cls, run: Run, summary: SummarySpec) -> Estimator | None:
-        """Return the estimator of metrics of stored records that are not means of columns.
+        """Return an estimator of those metrics of stored records that are not means of columns.
 
         Parameters
         ----------
         run : Run
             Run of this kind.
         summary : SummarySpec
-            How records become cells.
+            How records are summarised.
 
         Returns
         -------
         callable or None
-            Function from records of the run and the requested metrics to the cells that replace the
-            means. The value is None if every cell is computed from its columns.
+            Function that maps records and the requested metrics to the cells that replace the
+            means; None if every cell is computed from columns.
         """
         return None
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
-        """Return the metrics for the comparison of two runs; None means all common ones."""
+        """Return the metrics for the comparison of two runs; None for all shared metrics."""
         return None
 
     @classmethod
     def comparison(cls, page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
-        """Return the comparison page of two runs with additions of this kind."""
+        """Return the comparison page of two runs with additions specific to this kind."""
         return page
 
 
@@ -190,7 +190,7 @@ def kind_named(name: str) -> type[Shown]:
     The name is read from a file, so only built-in kinds and entry points of the group
     ``eval_toolkit.kinds`` are accepted.
 
-    An unknown name yields a generic class.
+    A generic class is returned for unknown names.
 
     Examples
     --------
@@ -207,10 +207,10 @@ def kind_named(name: str) -> type[Shown]:
 
 
 def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
-    """Return the class of a kind by its name; raise if there is none.
+    """Load the class of a kind by name; raise an error if there is none.
 
-    The name is that of a built-in kind or of an entry point, or ``package.module:object`` unless it
-    comes from a file.
+    The name is a built-in kind, an entry point or, unless it comes from a file,
+    ``package.module:object``.
 
     Examples
     --------
@@ -225,13 +225,14 @@ def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
         not isinstance(found, type) or Shown not in found.__mro__
     ):  # protocols do not support issubclass
         raise PluginError(
-            f"kind {name!r} is not a class of kinds; inherit from eval_toolkit.runs.Kind"
+            f"kind {name!r} is not a kind of evaluation; it must be a subclass of "
+            f"eval_toolkit.runs.Kind"
         )
     return found
 
 
 def common_kind(runs: Sequence[Run]) -> type[Shown]:
-    """Return the common kind of several runs, or a generic one if their kinds differ."""
+    """Return the kind shared by several runs, or a generic one if their kinds differ."""
     from eval_toolkit.runs.unit_display import UnknownKind
 
     kinds = {kind_named(run.kind) for run in runs}
@@ -239,7 +240,7 @@ def common_kind(runs: Sequence[Run]) -> type[Shown]:
 
 
 def show_unit(unit: StoredUnit) -> list[Block]:
-    """Return the blocks of a unit; errors of its kind are displayed instead of raised."""
+    """Return the display blocks of a unit; errors raised by its kind are displayed."""
     from eval_toolkit.runs.blocks import Note
 
     kind = kind_named(unit.run.kind)
@@ -247,8 +248,8 @@ def show_unit(unit: StoredUnit) -> list[Block]:
         return list(kind.show(unit))
     except Exception as error:  # from third-party code or a damaged table
         known = isinstance(error, EvalToolkitError)
-        said = str(error) if known else f"{type(error).__name__}: {error}"
-        return [Note(f"{unit.run.kind}: {said}", "error"), *_default_blocks(unit)]
+        message = str(error) if known else f"{type(error).__name__}: {error}"
+        return [Note(f"{unit.run.kind}: {message}", "error"), *_default_blocks(unit)]
 
 
 def _default_blocks(unit: StoredUnit) -> list[Block]:

@@ -1,6 +1,6 @@
-"""Interface of kinds of evaluation.
+"""Base class of kinds of evaluation.
 
-An evaluation produces attempts at units, grades them into records, summarises the records, and
+An evaluation produces attempts at units, grades them to obtain records, summarises the records, and
 stores a run. Rows, tasks and rollouts differ only in the first two steps.
 """
 
@@ -40,7 +40,7 @@ class Identity:
     settings: tuple[str, ...]
     """Names of settings in the configuration; the others may change between calls."""
     digest: str | None = None
-    """Hash of settings that are not stored, such as secrets in the description of a model."""
+    """Hash of settings that are not stored, such as secrets in a model's description."""
     what: str = "evaluation that differs in a part"
     """Description of what the digest covers, as in "a model that differs in a part"."""
 
@@ -54,15 +54,15 @@ class Graded:
     cards: Mapping[Subject, Scorecard]
     """Cells of each system on each slice."""
     by_slice: Mapping[str, Any] | None = None
-    """Cells in the stored format, if a kind has more than the cards contain; see `Results`."""
+    """Cells in the stored format, if there are more than in the cards; see `Results`."""
     n_errors: int
-    """Number of attempts without a result because of a failure."""
+    """Number of attempts that have no result because of a failure."""
     n_skipped: int = 0
-    """Number of attempts without a result because they were cut short."""
+    """Number of attempts that have no result because they were stopped early."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Kind-specific counts for the outcome and the manifest."""
     attempts: tuple[Any, ...] = ()
-    """Raw attempts, if useful to the caller."""
+    """Raw attempts, if they are useful to the caller."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Additional entries of ``results.json``."""
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -74,10 +74,10 @@ class Graded:
 class Kind(Shown, Protocol[AttemptsT]):
     """Base class of kinds of evaluation.
 
-    A simple kind defines its `units`, answers them in `respond`, and converts an answer to numbers
-    in `score`; every answer is journalled, so a run can be resumed and rescored. A kind that
-    queries models in its own way overrides `produce`, `restore` and `grade` instead. The display of
-    a stored run is defined by `show`, `words` and the other class methods of `Shown`.
+    A simple kind defines its `units`, answers them in `respond`, and converts answers to numbers in
+    `score`. Every answer is recorded in the journal, so that runs can be resumed and rescored. A
+    kind that queries models in its own way overrides `produce`, `restore` and `grade` instead.
+    Stored runs are displayed by `show`, `words` and the other class methods of `Shown`.
 
     Examples
     --------
@@ -100,17 +100,17 @@ class Kind(Shown, Protocol[AttemptsT]):
     """
 
     name: str
-    """Name, stored as ``kind`` in the configuration and the manifest."""
+    """Name of the kind, stored as ``kind`` in the configuration and the manifest."""
     asks: bool = True
-    """Whether models or functions are queried, which needs a context, a journal and responses."""
+    """Whether models or functions are queried, which requires a context and a journal."""
     by: str | None = None
-    """Name of the parts that are also summarised, such as "subject"."""
+    """Name of the partition whose parts are also summarised, such as "subject"."""
     full: str = "more"
     """Key of curves and distributions in ``results_full.json``."""
     summary: SummarySpec = SummarySpec()
-    """Settings of the summary of records."""
+    """How records are summarised."""
     notes: tuple[str, ...] = ()
-    """Notes for readers of the results, placed before the notes of the driver."""
+    """Notes for readers of the results, which precede the notes of the driver."""
     in_place: bool = True
     """Whether a rescored run may overwrite its source run."""
 
@@ -118,8 +118,8 @@ class Kind(Shown, Protocol[AttemptsT]):
     def stored(cls, *run: Any, **options: Any) -> Kind[Any]:  # kinds declare their options
         """Return the kind that grades the stored attempts of a run, for `rescore`.
 
-        Only one run is supported. Options are those of `rescore`. Insufficient data is an
-        `ArtifactError`.
+        Only one run is supported. The options are those of `rescore`. Raises `ArtifactError` if the
+        run does not contain the required data.
         """
         raise ArtifactError(
             f"{run[0].path}: its kind {run[0].kind!r} does not define `stored`, which restores it from "
@@ -127,41 +127,41 @@ class Kind(Shown, Protocol[AttemptsT]):
         )
 
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration; ``system`` and ``slice`` name the evaluated system and data."""
+        """Return the configuration; its ``system`` and ``slice`` name the system and the data."""
         ...
 
     def units(self) -> Sequence[Unit]:
-        """Return the units; those with records are stored in ``units.parquet``."""
+        """Return the units; the ones that have records are stored in ``units.parquet``."""
         ...
 
     def share(self, shard: Shard) -> Self:
-        """Return the evaluation restricted to the units of a shard."""
+        """Restrict the evaluation to the units of a shard."""
         if not self.asks:
             raise InvalidInputError(
                 f"`shard` is {shard}, but a run of {self.name!r} sends no requests"
             )
-        made, units = copy(self), shard.take(self.units())
-        object.__setattr__(made, "units", lambda: units)
-        return made
+        kind, units = copy(self), shard.take(self.units())
+        object.__setattr__(kind, "units", lambda: units)
+        return kind
 
     def respond(self, inputs: list[Any]) -> Sequence[Any]:
-        """Return the system's answer to each input, as JSON values."""
+        """Return the answer of the system to each input, as JSON values."""
         raise ArtifactError(f"the kind {self.name!r} does not define `respond`")
 
     def score(self, unit: Unit, output: Any) -> Mapping[str, Any]:
-        """Return the columns of one answer: numbers, or None for missing values."""
+        """Score one answer; return a number, or None if missing, for each column."""
         raise UndefinedMetricError(f"the kind {self.name!r} does not define `score`")
 
     def metrics(self) -> Sequence[MetricSpec]:
-        """Return the metrics of the columns."""
+        """Return the metrics computed from the columns."""
         return ()
 
     def identity(self) -> Identity:
-        """Return the settings that must be equal to resume a folder; by default all."""
+        """Return the settings that must be equal to resume a run; by default, all settings."""
         return Identity(settings=tuple(self.config()))
 
     def produce(self, context: Context) -> AttemptsT:
-        """Produce missing attempts, and return all attempts."""
+        """Produce missing attempts and return all attempts."""
         return context.answers(self.respond, self.units(), repr(self.identity()))  # type: ignore[return-value]
 
     def restore(self, run: Run, context: Context) -> AttemptsT:
@@ -169,11 +169,11 @@ class Kind(Shown, Protocol[AttemptsT]):
         return context.stored_answers(run)  # type: ignore[return-value]
 
     def grade(self, attempts: AttemptsT) -> Graded:
-        """Return records and cells without sending requests."""
+        """Convert attempts to records and cells, without sending requests."""
         return _graded(self, attempts)  # type: ignore[arg-type]
 
     def answers_table(self, attempts: AttemptsT, graded: Graded) -> AnswersTable:
-        """Return the answers with questions, references and grades, for `Outcome.answers`."""
+        """Return answers, questions, references and grades for `Outcome.answers`."""
         from eval_toolkit.runs.answers import answers_of
 
         return answers_of(graded.subjects, self.units())
@@ -190,46 +190,46 @@ class Kind(Shown, Protocol[AttemptsT]):
         return {}
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the settings of each judge by its name, with ``model``."""
+        """Return the settings of each judge by name, including its ``model``."""
         return {}
 
     def n_planned(self) -> int | None:
-        """Return the maximum number of requests, without judges."""
+        """Return the maximum number of requests, not counting judges."""
         return len(self.units())
 
     def grading_so_far(self) -> Grading | None:
-        """Return the grading of finished answers while others are pending; None by default."""
+        """Return how to grade finished answers while others are pending; by default, None."""
         return None
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the keys of answers and verdicts that this run does not request."""
+        """Return the keys of existing answers and verdicts that this run does not request."""
         units = {unit.id for unit in self.units()}
         return [key for key in answered if key[0] not in units]
 
     def advice(self) -> str:
-        """Return advice on how to keep all answers of an unfinished run."""
+        """Return advice for users on how to keep all answers of an unfinished run."""
         return "request as many units and attempts"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Raise with a specific message if the run in the folder is a different one."""
+        """Raise an error with a specific message if the folder contains a different run."""
         return
 
     def refuse_unfinished(
         self, folder: Path, there: Mapping[str, Any], config: Mapping[str, Any]
     ) -> None:
-        """Raise if this run would not request the answers of an unfinished run."""
+        """Raise an error if this run does not request all answers of an unfinished run."""
         return
 
     @property
     def reasoning_tags(self) -> Tags:
-        """Tags around the reasoning in answers."""
+        """Tags that enclose reasoning in answers."""
         from eval_toolkit.models.responses import REASONING_TAGS
 
         return REASONING_TAGS
 
 
 def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
-    """Score each attempt of a simple kind, and summarise the records."""
+    """Score the attempts of a simple kind and summarise the records."""
     from eval_toolkit.metric_specs import ColumnSpec
     from eval_toolkit.scorecards import Records
 
@@ -237,7 +237,7 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
     lines = [_scored(kind, units[one.unit_id], one) for one in attempts]
     named = [spec.column for spec in kind.metrics() if isinstance(spec, ColumnSpec)]
     names = list(dict.fromkeys([*named, *(name for values, _ in lines for name in values)]))
-    asked = [units[one.unit_id] for one in attempts]
+    attempted = [units[one.unit_id] for one in attempts]
     missing = [{} if not why else dict.fromkeys(names, why) for _, why in lines]
     states = {
         name: [
@@ -248,13 +248,13 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
     }
     records = Records.from_columns(
         {name: [values.get(name) for values, _ in lines] for name in names},
-        unit_id=[unit.id for unit in asked],
+        unit_id=[unit.id for unit in attempted],
         attempt=[one.attempt for one in attempts],
-        group=[unit.id if unit.group is None else unit.group for unit in asked],
-        content_hash=[unit.content_hash for unit in asked],
+        group=[unit.id if unit.group is None else unit.group for unit in attempted],
+        content_hash=[unit.content_hash for unit in attempted],
         slices={
-            part: [unit.parts.get(part, "(none)") for unit in asked]
-            for part in dict.fromkeys(name for unit in asked for name in unit.parts)
+            part: [unit.parts.get(part, "(none)") for unit in attempted]
+            for part in dict.fromkeys(name for unit in attempted for name in unit.parts)
         },
         status=states,
         reason={name: [why.get(name, "") for why in missing] for name in names},
@@ -281,7 +281,7 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
 
 
 def _scored(kind: Kind[Any], unit: Unit, attempt: Attempt) -> tuple[Mapping[str, Any], str]:
-    """Return the columns of an attempt, or the reason why it has none."""
+    """Score an attempt; return its columns, or the reason why there are none."""
     if attempt.error:
         return {}, attempt.error
     try:

@@ -1,19 +1,19 @@
 """Conversion of results written by eval-toolkit 1 to the current format.
 
-Only this module knows these formats:
+These formats are handled only in this module:
 
 - ``by_slice["language=de"]`` next to ``by_slice["all"]``: rows scored by a column of a file, and
-  rows imported with parts; ``config["by"]`` has the columns. ``score RUN --by`` printed
+  rows imported with parts; ``config["by"]`` lists the columns. ``score RUN --by`` printed
   ``by_slice["quiz/subject=Africa"]``.
-- ``by_slice["test"]["strata"]["de"]``: slices with a column of strata, whose name is only in the
-  records.
+- ``by_slice["test"]["strata"]["de"]``: slices with a column of strata, whose name is found only in
+the records.
 - ``by_slice["quiz"]["strata"]["subject=Africa"]``: tasks, rollouts and imported logs.
 - ``by_fold["seed=42/fold=0"]["by_slice"]["test"]`` and ``fold_summary["test"][scorer][metric]``:
   runs over folds and their means; the records have the part ``fold`` with the values
   ``seed=42/fold=0``.
 
-All are converted to ``by_slice[slice]["parts"][part]`` with the parts of `scorecards.parts`; the
-mean over folds becomes the whole of its slice.
+All are converted to ``by_slice[slice]["parts"][part]``, with parts named as in `scorecards.parts`;
+the mean over folds becomes the whole slice.
 """
 
 import re
@@ -36,10 +36,10 @@ _Slices = dict[str, Any]
 def in_one_shape(
     payload: Mapping[str, Any], part_columns: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[_Slices, dict[str, Any]]:
-    """Return the slices of results in the current format, and information on the folds.
+    """Convert the slices of results to the current format; also return details of the folds.
 
-    ``part_columns`` are the parts in the records of each slice. The information is seed, number and
-    training rows of each fold, by the name of its part.
+    ``part_columns`` contains the names of the partitions in the records of each slice. The details
+    are the seed, number and training rows of each fold, by the name of its part.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _gathered(slices: _Slices, by: Any) -> _Slices:
-    """Return slices with their parts nested."""
+    """Nest parts in their slices."""
     columns = [name for name in by if isinstance(name, str)] if isinstance(by, list) else []
     parts = {name: part for name in slices if (part := _named_part(name, columns)) is not None}
     wholes = [name for name in slices if name not in parts]
@@ -84,7 +84,7 @@ def _gathered(slices: _Slices, by: Any) -> _Slices:
 
 
 def _named_part(name: str, columns: Sequence[str]) -> tuple[str, dict[str, str]] | None:
-    """Return the slice and part that a name such as ``language=de`` denotes."""
+    """Return the slice and part that a name such as ``language=de`` refers to."""
     for column in sorted(columns, key=len, reverse=True):
         if name.startswith(f"{column}="):
             return "", {column: name[len(column) + 1 :]}
@@ -95,7 +95,7 @@ def _named_part(name: str, columns: Sequence[str]) -> tuple[str, dict[str, str]]
 
 
 def _with_parts(entry: Any, columns: Sequence[str], named: bool) -> Any:
-    """Return a slice's entry with its parts under their current names."""
+    """Rename the parts of a slice's entry to their current names."""
     if not isinstance(entry, Mapping) or not ("strata" in entry or "parts" in entry):
         return entry
     parts = {_usual(name): part for name, part in _mapping(entry.get("parts")).items()}
@@ -107,7 +107,7 @@ def _with_parts(entry: Any, columns: Sequence[str], named: bool) -> Any:
 
 
 def _usual(name: str) -> str:
-    """Return a part's name in canonical form."""
+    """Return the name of a part in canonical form."""
     try:
         return format_part(parse_part(name))
     except InvalidInputError:
@@ -161,11 +161,11 @@ def _of_folds(
             },
             "parts": parts,
         }
-    told = {
+    details = {
         format_part(pairs[key]): {k: v for k, v in fold.items() if k != "by_slice"}
         for key, fold in by_fold.items()
     }
-    return slices, told
+    return slices, details
 
 
 def _slices_of(fold: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -173,7 +173,7 @@ def _slices_of(fold: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _fold_parts(by_fold: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the part of each fold: its number, and its seed if there are several."""
+    """Return the part of each fold: its number, and its seed if there are several seeds."""
     numbers = {}
     for key, fold in by_fold.items():
         match = _FOLD_KEY.fullmatch(str(key))
@@ -189,7 +189,7 @@ def _fold_parts(by_fold: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
 def _fold_entries(
     entry: Mapping[str, Any], fold: Mapping[str, str], columns: Sequence[str]
 ) -> _Slices:
-    """Return the entries of a fold and its parts by name."""
+    """Return the entries of a fold and of its parts, by name."""
     known = _with_parts(entry, columns, named=False)
     own = {key: value for key, value in known.items() if key != "parts"}
     inside = {
@@ -200,7 +200,7 @@ def _fold_entries(
 
 
 def mean_over_folds(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mean over folds as a cell, with details on missing folds.
+    """Convert a mean over folds to a cell that reports missing folds.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def mean_over_folds(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parts_of_records(slices: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the parts of records, with fold numbers and seeds separated.
+    """Return the parts of records, with fold numbers and seeds in separate columns.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Units of runs without ``units.parquet``, read from up to three tables.
 
-Only this module knows these tables:
+These tables are handled only in this module:
 
 - ``inputs.parquet`` (slice, row, unit_id, text, digest): inputs of rows and samples; early versions
   have no digest.
@@ -33,8 +33,8 @@ def units_query(
 ) -> tuple[str, tuple[Path, ...], tuple[str, ...]] | None:
     """Return SQL for the units of a run with the columns of ``units.parquet``.
 
-    The result is the query, the files for its placeholders, and its columns. ``slice_name`` is the
-    slice of units whose table does not have one.
+    Returns the query, the files for its placeholders, and its columns. ``slice_name`` is the slice
+    of units whose table has no slices.
     """
     found = {name: set(columns_of(folder / name)) for name in TABLES if name in there}
     used = [name for name, columns in found.items() if columns >= _NEEDS[name]]
@@ -71,7 +71,7 @@ def units_query(
 
 
 def _of_seeds() -> tuple[str, ...]:
-    """Return SQL for seed prompts in the columns of units; "exact" contains the original strings."""
+    """Return SQL for seed prompts, with the columns of units and the original strings ("exact")."""
     prompt = f"coalesce({_INSIDE.format('prompt')}, prompt)"
     target = f"coalesce({_INSIDE.format('target')}, target)"
     return (

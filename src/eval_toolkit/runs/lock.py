@@ -1,7 +1,7 @@
-"""``run.lock``: one process per run; locks of dead processes are ignored.
+"""Lock file ``run.lock``: one process per run; locks of dead processes are ignored.
 
-The file names process and host, and is locked by the system (``flock``), which ends with the process
-and is seen from other containers and hosts.
+The file names the process and the host. It is locked with ``flock``, which the system releases when
+the process ends and which is visible from other containers and hosts.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ _fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 LOCK = "run.lock"
 _held: set[int] = set()
-"""Descriptors of the locks of this process; a fork must not keep them."""
+"""File descriptors of the locks of this process, which a forked process must close."""
 _LOOKS = 5
 _PAUSE_S = 0.02
 
 
 @contextlib.contextmanager
 def run_lock(folder: str | Path) -> Iterator[None]:
-    """Hold the lock of a run's folder; a lock of a dead process is taken over.
+    """Hold the lock of a run folder, taking over the lock of a dead process.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def run_lock(folder: str | Path) -> Iterator[None]:
     Raises
     ------
     ArtifactError
-        If another process, or another thread of this one, holds the lock.
+        If another process, or another thread of this process, holds the lock.
 
     Examples
     --------
@@ -53,15 +53,15 @@ def run_lock(folder: str | Path) -> Iterator[None]:
     pid = os.getpid()
     owner = {"pid": pid, "started": _started(pid), "host": socket.gethostname()}
     owner["key"] = secrets.token_hex(8)
-    while (taken := _taken(path, owner)) is None:
+    while (acquired := _create_lock(path, owner)) is None:
         holder = lock_holder(folder)
         if holder:
             raise ArtifactError(
                 f"{folder}: another process is writing this run ({holder}); wait for it, or "
-                f"delete {LOCK} if it no longer runs"
+                f"delete {LOCK} if that process is no longer running"
             )
         _remove_stale(path)
-    handle, mine = taken
+    handle, mine = acquired
     _held.add(handle)
     try:
         yield
@@ -72,8 +72,8 @@ def run_lock(folder: str | Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _taken(path: Path, owner: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Create and lock the file; return its descriptor and content, or None if it exists."""
+def _create_lock(path: Path, owner: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Create and lock the file; return its descriptor and contents, or None if it exists."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_mode())
     except FileExistsError:
@@ -89,7 +89,7 @@ def _taken(path: Path, owner: Mapping[str, Any]) -> tuple[int, str] | None:
 
 
 def _locks(handle: int, *, shared: bool = False) -> bool:
-    """Lock a file; return whether this succeeds."""
+    """Try to lock a file; return whether this succeeded."""
     if _fcntl is None:
         return False
     try:
@@ -100,7 +100,7 @@ def _locks(handle: int, *, shared: bool = False) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock of the file."""
+    """Return whether any process holds the lock on the file."""
     try:
         with open_regular(path) as stream:
             return not _locks(stream.fileno(), shared=True)
@@ -109,7 +109,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _forget() -> None:
-    """Close the locks in a forked process, so they end with the process that took them."""
+    """Close the locks in a forked process, so that they end with the process that acquired them."""
     for handle in _held:
         os.close(handle)
     _held.clear()
@@ -120,7 +120,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def lock_holder(folder: str | Path) -> str | None:
-    """Return the holder of a folder's lock; None if no running process holds it."""
+    """Describe the process that holds the lock of a folder; None if there is none."""
     path = Path(folder) / LOCK
     for look in range(_LOOKS):
         if not path.exists():
@@ -167,7 +167,7 @@ def _alive(owner: dict[str, Any], path: Path) -> str | None:
 
 
 def _started(pid: int) -> str | None:
-    """Return the start time of a process, since process ids are reused."""
+    """Return the start time of a process, which identifies it if its id is reused."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -176,7 +176,7 @@ def _started(pid: int) -> str | None:
 
 
 def _remove_stale(path: Path) -> None:
-    """Move a stale lock aside; restore it if another process has just taken it over."""
+    """Move a stale lock aside; restore it if another process has taken it over meanwhile."""
     before = _content(path)
     aside = path.with_name(f".{LOCK}.{secrets.token_hex(6)}")
     try:

@@ -1,7 +1,7 @@
-"""Checks of manifest fields used by readers, beyond the schema.
+"""Checks of manifest fields that readers rely on, beyond the schema.
 
-A manifest may contain anything, and fields that are only displayed may have any type. Fields used
-in computations must have the expected type, even if the hashes are valid.
+Manifests are untrusted. Fields that are only displayed may have any type, but fields used in
+computations must have the expected type, even if all hashes are valid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ _MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT,
 def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
     """Return the first missing setting of a configuration; "" if there is none.
 
-    Nested settings are named as ``system.target``.
+    Nested settings are written as ``system.target``.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
 
 
 def manifest_problem(manifest: Mapping[str, Any]) -> str:
-    """Return the first violation of the readers' assumptions; "" if there is none.
+    """Describe the first field that readers cannot use; return "" if there is none.
 
     Examples
     --------
@@ -97,9 +97,10 @@ def manifest_problem(manifest: Mapping[str, Any]) -> str:
 
 
 def results_problem(results: Any) -> str:
-    """Return the first violation of the schema of results; "" if there is none.
+    """Describe the first violation of the schema of results; return "" if there is none.
 
-    Called when a run is written and when it is read, so stored results are always readable.
+    This is checked when a run is written and when it is read, so stored results are always
+    readable.
 
     Examples
     --------

@@ -35,7 +35,7 @@ from eval_toolkit.runs.writing import write_run
 from eval_toolkit.scorecards import Records
 
 _SEVERAL = 10
-"""Maximum number of shards that a message lists."""
+"""Maximum number of shards listed in a message."""
 _TEXT = {"type": "string"}
 _SHAPE: dict[str, Any] = {
     "type": "object",
@@ -58,9 +58,9 @@ _SHAPE: dict[str, Any] = {
         "wall_clock_seconds": {"type": "number"},
     },
 }
-"""Types of the fields required in the manifest of a shard."""
+"""Types of the fields that the manifest of a shard must contain."""
 _RESTORED = ("task", "sandbox")
-"""Settings that are compared by `stored_kind`, or depend on the machine."""
+"""Settings that `stored_kind` compares or that depend on the machine."""
 
 
 def merge_runs(
@@ -73,30 +73,30 @@ def merge_runs(
     kind: Kind[Any] | None = None,
     **options: Any,
 ) -> Outcome:
-    """Merge the shards of a run, written with ``shard="i/n"``; no model is queried.
+    """Merge the shards of a run, written with ``shard="i/n"``, without querying a model.
 
-    The command ``eval-toolkit merge`` does the same. The files are byte-identical to those of a
-    single run, except for times, machines and run ids in the manifest, which lists the shards under
-    ``merged``.
+    The command ``eval-toolkit merge`` does the same. The files are byte-identical to those of an
+    unsharded run, except for times, machines and run ids in the manifest, which lists the shards
+    under ``merged``.
 
     Parameters
     ----------
     runs : sequence of Run, Outcome or path
         Finished shards of one run, in any order; they are not modified.
     out : path
-        New folder of the whole run.
+        New folder for the merged run.
     partial : bool, default False
-        Whether shards may be missing. The result is then a shard itself, such as ``1,2,5/8``, and
-        can be merged with the others later.
+        Whether to allow missing shards. The result is then itself a shard, such as ``1,2,5/8``, and
+        can later be merged with the others.
     run_id : str, optional
-        Name of the run; by default that of the folder.
+        Name of the run; by default, the name of the folder.
     max_error_rate : float, default 0.0
-        As in `SummarySpec`.
+        See `SummarySpec`.
     kind : Kind, optional
-        Kind of the run, if it cannot be restored, as in `rescore`.
+        Kind of the run, as in `rescore`; required if it cannot be restored.
     **options
-        The task or the graders of the shards, if they cannot be restored from the runs: ``task``,
-        ``graders``, as in `rescore`.
+        ``task`` and ``graders`` of the shards, as in `rescore`; required if they cannot be restored
+        from the runs.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def merge_runs(
     Raises
     ------
     ArtifactError
-        If a shard is unfinished, missing, given twice or part of another run, or if the folder
+        If a shard is unfinished, missing, passed twice or from another run, or if the folder
         already contains a run.
     InvalidInputError
         If the options differ from those of the shards.
@@ -139,19 +139,19 @@ def merge_runs(
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-merge-") as place:
         source = _union(shards, joined, Path(place) / "run")
         try:
-            made = stored_kind(source, **options) if kind is None else kind
+            restored = stored_kind(source, **options) if kind is None else kind
         except (ArtifactError, InvalidInputError) as error:
-            told = str(error).replace(str(source.path), str(shards[0].run.path))
-            raise type(error)(told) from None
-        _refuse_other_settings(made, joined)
+            message = str(error).replace(str(source.path), str(shards[0].run.path))
+            raise type(error)(message) from None
+        _refuse_other_settings(restored, joined)
         notes = (*joined.notes, *_missing(shards, joined))
         settings: Any = (AskSpec(), run_id, folder.name, max_error_rate, {}, notes, source)
-        return replace(driver_of(made, *settings), joined=joined).run(folder)
+        return replace(driver_of(restored, *settings), joined=joined).run(folder)
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Common settings of the shards of a run, and their tables."""
+    """Settings shared by the shards of a run, and their tables."""
 
     config: Mapping[str, Any]
     told: Mapping[str, Any]
@@ -162,7 +162,7 @@ class Joined:
     shards: Sequence[Run]
 
     def check(self, subjects: Mapping[Subject, Records]) -> None:
-        """Raise if records differ from those of the shards."""
+        """Raise an error if records differ from those of the shards."""
         for run in self.shards:
             for subject in run.subjects:
                 theirs, _ = to_table({subject: run.records(*subject)})
@@ -177,7 +177,7 @@ class Joined:
 
 
 def _equal(ours: Any, theirs: Any) -> bool:
-    """Return whether two columns are equal; a column without values has no known type."""
+    """Return whether two columns are equal; the type of a column without values is ignored."""
     missing = [
         [value if value == value else None for value in one.tolist()] for one in (ours, theirs)
     ]
@@ -193,12 +193,12 @@ class _Part:
     config: Mapping[str, Any]
     """Configuration of the whole run."""
     whole: Mapping[str, Any]
-    """Number and hash of all units, and the first notes."""
+    """Number and hash of all units, and the notes made before the first request."""
 
     @classmethod
     def of(cls, run: Run) -> _Part:
         config = dict(run.manifest.get("config") or {})
-        told = run.manifest.get("shard")
+        stored_shard = run.manifest.get("shard")
         try:
             shard = shard_of(config)
         except InvalidInputError as error:
@@ -206,15 +206,15 @@ class _Part:
         known = {name: value for name, value in run.manifest.items() if value is not None}
         if problem := shape_problem(known, _SHAPE):
             raise ArtifactError(f"{run.path}: {MANIFEST}: {problem}")
-        if shard is None or not told:
+        if shard is None or not stored_shard:
             raise ArtifactError(
-                f"{run.path}: is not a shard of a run; run it with --shard i/n (shard='i/n')"
+                f"{run.path}: not a shard of a run; run it with --shard i/n (shard='i/n')"
             )
         del config["shard"]
-        return cls(run, shard, config, told)
+        return cls(run, shard, config, stored_shard)
 
     def table(self, name: str) -> dict[str, Any]:
-        """Return a table; empty if the shard has no units."""
+        """Return a table of the shard, which is empty if the shard has no units."""
         found = self.run.table(name) if name in self.run.manifest["artifacts"] else {}
         return found if len(found.get("unit_id", ())) else {}
 
@@ -245,7 +245,7 @@ def _status(folder: str | Path) -> Any:
 
 
 def _is_unfinished_merge(folder: Path) -> bool:
-    """Return whether a merge into a folder was interrupted; it may be repeated."""
+    """Return whether a folder contains an interrupted merge, which may be repeated."""
     if not (folder / MANIFEST).is_file():
         return False
     found = read_json(folder / MANIFEST)
@@ -253,19 +253,19 @@ def _is_unfinished_merge(folder: Path) -> bool:
 
 
 def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
-    """Return the common settings and the tables; raise unless the shards belong to one run."""
+    """Return the shared settings and tables; raise an error unless all shards are from one run."""
     first = shards[0]
     for part in shards[1:]:
         _refuse_mixed(first, part)
-    taken: dict[int, _Part] = {}
+    by_number: dict[int, _Part] = {}
     for part in shards:
         for number in part.shard.parts:
-            if (other := taken.setdefault(number, part)) is not part:
+            if (other := by_number.setdefault(number, part)) is not part:
                 raise ArtifactError(
-                    f"{part.run.path}: is shard {number}/{part.shard.of}, like {other.run.path}; "
-                    "pass each shard once"
+                    f"{part.run.path}: is shard {number}/{part.shard.of}, and so is "
+                    f"{other.run.path}; pass each shard once"
                 )
-    missing = [n for n in range(1, first.shard.of + 1) if n not in taken]
+    missing = [n for n in range(1, first.shard.of + 1) if n not in by_number]
     if missing and not partial:
         more = ", …" if len(missing) > _SEVERAL else ""
         raise ArtifactError(
@@ -276,8 +276,8 @@ def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
     names = dict.fromkeys(
         name
         for part in shards
-        for name, told in part.run.manifest["artifacts"].items()
-        if "texts" in told and name not in (RECORDS, UNITS)
+        for name, entries in part.run.manifest["artifacts"].items()
+        if "texts" in entries and name not in (RECORDS, UNITS)
     )
     parts = dict.fromkeys(_parts(shards), _absent(shards))
     units = _stacked([part.table(UNITS) for part in shards], (*WHO, *parts, *WHAT), parts)
@@ -286,21 +286,21 @@ def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
     items = _refuse_other_units(shards, units, whole=not missing)
     place = {unit: at for at, unit in enumerate(_by_row(units))}
     tables = {name: _table(name, shards, place) for name in names}
-    shard = Shard(tuple(sorted(taken)), first.shard.of)
+    shard = Shard(tuple(sorted(by_number)), first.shard.of)
     config = {**first.config, **({"shard": str(shard)} if missing else {})}
-    told = {
+    entries = {
         "item_set_hash": items,
         "units": _about(shards),
-        "merged": [_told(part) for part in shards],
+        "merged": [_recorded_entries(part) for part in shards],
         "wall_clock_seconds": sum(seconds_of(part.run.manifest) for part in shards),
         **({"shard": dict(first.whole)} if missing else {}),
     }
     runs = [part.run for part in shards]
-    return Joined(config, told, first.whole.get("notes", ()), {UNITS: units, **tables}, runs)
+    return Joined(config, entries, first.whole.get("notes", ()), {UNITS: units, **tables}, runs)
 
 
 def _refuse_mixed(first: _Part, part: _Part) -> None:
-    """Raise unless two shards belong to the same run."""
+    """Raise an error unless two shards belong to the same run."""
     where, there = part.run.path, first.run.path
     if part.shard.of != first.shard.of:
         raise ArtifactError(
@@ -320,13 +320,13 @@ def _refuse_mixed(first: _Part, part: _Part) -> None:
         )
     if part.whole != first.whole:
         raise ArtifactError(
-            f"{where}: contains other items than {there} ({part.whole.get('n_units')} and "
-            f"{first.whole.get('n_units')} in all); pass shards of one run"
+            f"{where}: its units differ from those of {there} ({part.whole.get('n_units')} and "
+            f"{first.whole.get('n_units')} in total); pass shards of one run"
         )
 
 
 def _refuse_other_units(shards: Sequence[_Part], units: Mapping[str, Any], *, whole: bool) -> str:
-    """Return the hash of the items; raise if they differ from those recorded by the shards."""
+    """Return the hash of all units; raise an error if it differs from that in the shards."""
     pairs = list(zip(units["unit_id"].tolist(), units["content_hash"].tolist(), strict=True))
     items = [Unit(id=unit, content_hash=digest) for unit, digest in pairs]
     for part in shards:
@@ -341,13 +341,13 @@ def _refuse_other_units(shards: Sequence[_Part], units: Mapping[str, Any], *, wh
     if whole and digest != first.whole.get("item_set_hash"):
         raise ArtifactError(
             f"{first.run.path}: the shards have {len(items)} of {first.whole.get('n_units')} "
-            "units, or their data have changed; run them again"
+            "units, or their data has changed; run them again"
         )
     return digest
 
 
 def _refuse_other_settings(kind: Kind[Any], joined: Joined) -> None:
-    """Raise if the settings of a kind differ from those of the shards."""
+    """Raise an error if the settings of a kind differ from those of the shards."""
     own = config_of(kind)
     for name in [name for name in own if name in joined.config and name not in _RESTORED]:
         found = difference(joined.config[name], own[name], name)
@@ -355,7 +355,7 @@ def _refuse_other_settings(kind: Kind[Any], joined: Joined) -> None:
             place, old, new = found
             raise InvalidInputError(
                 f"the shards have {place} = {shown_setting(old)}, but this merge has "
-                f"{shown_setting(new)}; omit it, and rescore the merged run"
+                f"{shown_setting(new)}; omit the option, and rescore the merged run"
             )
 
 
@@ -373,26 +373,26 @@ def _missing(shards: Sequence[_Part], joined: Joined) -> list[str]:
     ]
 
 
-def _told(part: _Part) -> dict[str, Any]:
+def _recorded_entries(part: _Part) -> dict[str, Any]:
     manifest = part.run.manifest
     names = ("captured_at", "wall_clock_seconds", "manifest_sha256")
-    told = {name: manifest[name] for name in names if name in manifest}
-    return {"shard": str(part.shard), "run_id": part.run.run_id, **told}
+    entries = {name: manifest[name] for name in names if name in manifest}
+    return {"shard": str(part.shard), "run_id": part.run.run_id, **entries}
 
 
 def _about(shards: Sequence[_Part]) -> dict[str, Any]:
     """Return the description of all units for the manifest."""
-    told = [dict(part.run.manifest.get("units") or {}) for part in shards if part.run.subjects]
+    recorded = [dict(part.run.manifest.get("units") or {}) for part in shards if part.run.subjects]
     whole: dict[str, Any] = {}
-    for one in told:
+    for one in recorded:
         whole |= {**one, "parts": {**whole.get("parts", {}), **one.get("parts", {})}}
     if "n_cut" in whole:
-        whole["n_cut"] = sum(one.get("n_cut", 0) for one in told)
+        whole["n_cut"] = sum(one.get("n_cut", 0) for one in recorded)
     return whole
 
 
 def _absent(shards: Sequence[_Part]) -> str:
-    """Return the part assigned to units without a part, if other units have one."""
+    """Return the part assigned to units without one, if other units have a part."""
     return "no_subject" if shards[0].run.kind == "task" else "(none)"
 
 
@@ -416,12 +416,14 @@ def _by_row(units: Mapping[str, Any]) -> list[str]:
 
 
 def _table(name: str, shards: Sequence[_Part], place: Mapping[str, int]) -> dict[str, Any]:
-    """Return a table of all shards in the order of one run."""
+    """Combine a table of all shards, in the order of a single run."""
     found = [part.table(name) for part in shards]
     if name == RESPONSES:
         return to_columns(in_order(one for table in found if table for one in read_outcomes(table)))
     if any(table and "unit_id" not in table for table in (part.run.table(name) for part in shards)):
-        raise ArtifactError(f"{shards[0].run.path}: {name} has no units; it cannot be merged")
+        raise ArtifactError(
+            f"{shards[0].run.path}: {name} has no column of units, so it cannot be merged"
+        )
     columns = _stacked(found)
     attempts = columns.get("attempt", np.zeros(len(columns["unit_id"])))
     keys = [
@@ -437,7 +439,7 @@ def _stacked(
     first: Iterable[str] = (),
     absent: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the rows of all tables; a missing column is filled with the absent value."""
+    """Concatenate the rows of all tables; fill missing columns with the absent value."""
     full = [table for table in tables if table]
     every = sorted(full, key=len, reverse=True)  # the widest has the columns in order
     known = dict.fromkeys(name for table in every for name in table)
@@ -460,7 +462,7 @@ def _stacked(
 
 
 def _union(shards: Sequence[_Part], joined: Joined, folder: Path) -> Run:
-    """Write a folder with the answers and records of all shards, to be summarised."""
+    """Write a folder with the answers and records of all shards for the driver to summarise."""
     first = next((part for part in shards if part.run.subjects), None)
     if first is None:
         raise ArtifactError(f"{shards[0].run.path}: none of the shards has units")
@@ -489,7 +491,7 @@ def _union(shards: Sequence[_Part], joined: Joined, folder: Path) -> Run:
 
 
 def _together(several: Sequence[Records], absent: str) -> Records:
-    """Return the records of all shards; a missing column is marked as skipped."""
+    """Concatenate the records of all shards; missing columns are marked as skipped."""
 
     def stacked(read: Callable[[Records], Any]) -> Any:
         return np.concatenate([read(one) for one in several])

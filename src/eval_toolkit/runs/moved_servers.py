@@ -1,4 +1,4 @@
-"""Resuming of a run whose model moved to another address."""
+"""Resume a run whose model has moved to another address."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,26 +14,28 @@ _ID = "id:"
 
 
 def served_by(model: Any) -> Mapping[str, Any] | None:
-    """Return the model that a server reports; None if it reports none."""
+    """Return the model that a server reports, or None."""
     if not hasattr(model, "served"):
         return None
 
-    async def asked() -> Any:
+    async def request_model() -> Any:
         try:
             return await model.served()
         finally:
             await model.aclose()
 
     with ThreadPoolExecutor(1) as thread:  # a loop may be running in this one
-        found: Mapping[str, Any] | None = thread.submit(lambda: asyncio.run(asked())).result()
+        found: Mapping[str, Any] | None = thread.submit(
+            lambda: asyncio.run(request_model())
+        ).result()
     return found
 
 
 def follow_moved(folder: Path, model: Any, served: Mapping[str, Any] | None) -> None:
-    """Accept the model of a run at another address if nothing else differs.
+    """Accept the model of a run at a different address if nothing else differs.
 
-    The user confirms this with a ``model_id``; otherwise `ArtifactError` is raised unless both
-    servers report the same model.
+    Raises `ArtifactError` unless both servers report the same model or the user confirms this with
+    a ``model_id``.
     """
     if not hasattr(model, "answers_as") or not (folder / MANIFEST).exists():
         return
@@ -52,6 +54,7 @@ def follow_moved(folder: Path, model: Any, served: Mapping[str, Any] | None) -> 
         model.answers_as(old)
     else:
         raise ArtifactError(
-            f"{folder}: the model of this run was at {old}, and the server at {new} does not report "
-            "the same model; if it is the same, pass --model-id NAME, or choose another folder"
+            f"{folder}: the model of this run was at {old}, and the server at {new} does not "
+            f"report the same model; pass --model-id NAME if it is the same, or choose another "
+            f"folder"
         )

@@ -1,4 +1,4 @@
-"""Combination of several requests into one answer per attempt."""
+"""Combine several requests into one answer per attempt."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,14 +7,14 @@ from eval_toolkit.models.responses import RawLoglikelihood, Usage
 from eval_toolkit.models.runner import Job, JobResult
 
 PART = "part:"
-"""Prefix of the step of a partial request of an attempt; followed by its number."""
+"""Prefix of the step of a partial request, followed by its number."""
 
 
 def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
-    """Return the answer from each attempt at each sample.
+    """Combine partial outcomes into one answer per sample and attempt.
 
-    Outcomes with a step ``part:<number>`` are combined: their numbers concatenated, or the error of
-    the first failed part. Outcomes with any other step are ignored.
+    Outcomes with a step ``part:<number>`` are combined by concatenating their numbers, or into the
+    error of the first failed part. Outcomes with any other step are ignored.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _together(found: Sequence[JobResult]) -> JobResult:
 
 def _all_of(answers: Sequence[Any], name: str) -> list[Any] | None:
     """Concatenate a field of every answer over its choices; None if an answer lacks it."""
-    told = [getattr(answer, name) for answer in answers]
-    if any(values is None for values in told):
+    fields = [getattr(answer, name) for answer in answers]
+    if any(values is None for values in fields):
         return None
-    return [value for values in told for value in values]
+    return [value for values in fields for value in values]

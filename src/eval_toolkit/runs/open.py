@@ -1,4 +1,4 @@
-"""Runs in progress: locked, resumable, and finished atomically."""
+"""Runs in progress, which are locked, resumable and finalised atomically."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,18 +17,18 @@ from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_conte
 from eval_toolkit.scorecards import Records
 
 JOURNAL = "journal.jsonl"
-"""Journal of the answers; only unfinished runs have one."""
+"""Journal of answers; only unfinished runs have one."""
 SO_FAR = "so_far.json"
 """Interim value of a metric in an unfinished run."""
 
 
 @dataclass(slots=True)
 class OpenRun:
-    """Run folder that only this process may write, returned by `open_run`."""
+    """Run folder that only this process may write to, as returned by `open_run`."""
 
     path: Path
     begun: Mapping[str, Any] | None
-    """Existing manifest, of a run to resume or of a finished run."""
+    """Manifest of an existing run, interrupted or finished."""
     previous: Run | None
     """Existing finished run, which is kept until `finalise`."""
     _finished: bool = field(default=False, repr=False)
@@ -47,10 +47,10 @@ class OpenRun:
         records: Mapping[tuple[str, str], Records] | None = None,
         tables: Mapping[str, Columns] | None = None,
     ) -> Run:
-        """Write the finished run like `write_run`, and remove the journal.
+        """Write the finished run with `write_run` and remove the journal.
 
-        Arguments are those of `write_run`. The run is read back from disk. If writing fails, the
-        journal is kept.
+        The arguments and the result are those of `write_run`. If writing fails, the journal is
+        kept.
         """
         content = run_content(results, results_full, records, tables)
         head = manifest_head(manifest, results, self.path)
@@ -64,14 +64,14 @@ class OpenRun:
 
 @contextmanager
 def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[OpenRun]:
-    """Open a run's folder for writing: a new, interrupted or finished run.
+    """Open the folder of a new, interrupted or finished run for writing.
 
     Parameters
     ----------
     run_dir : path
         Folder; created if needed.
     manifest : mapping
-        Manifest of the unfinished run; written only if there is none.
+        Manifest of the unfinished run; written only if the folder has none.
 
     Yields
     ------
@@ -81,13 +81,13 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
     Raises
     ------
     ArtifactError
-        If another process holds the lock, the folder contains something else, or its finished run
-        was modified.
+        If another process holds the lock, the folder contains anything other than a run, or its
+        finished run was modified.
 
     Notes
     -----
-    If the block ends before anything was written to the journal, a newly created folder is removed.
-    Otherwise the journal is kept, and opening the folder again resumes the run.
+    If the block ends before anything is written to the journal, a newly created folder is removed.
+    Otherwise, the journal is kept, and opening the folder again resumes the run.
 
     Examples
     --------
@@ -101,8 +101,8 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
     """
     folder = Path(run_dir)
     if folder.exists() and not folder.is_dir():
-        raise ArtifactError(f"{folder}: is a file; a run needs a folder")
-    made = not folder.exists()
+        raise ArtifactError(f"{folder}: is a file; pass a folder for the run")
+    is_new = not folder.exists()
     try:
         with _refusals(folder):
             private_folder(folder)
@@ -118,7 +118,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
                 if opened.begun is None and not opened._finished:
                     _forget_if_nothing_was_done(opened)
     finally:
-        if made and folder.is_dir() and not any(folder.iterdir()):
+        if is_new and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
 

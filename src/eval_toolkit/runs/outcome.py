@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eval_toolkit.scorecards import Records, Scorecard
 
 Subject: TypeAlias = tuple[str, str]
-"""Pair of slice and system."""
+"""Pair (slice, system)."""
 
 _NUMBERS = (
     *("n_requests", "n_asked", "n_reused", "n_cached", "n_replayed", "n_failed_requests"),
@@ -37,7 +37,7 @@ def _only(found: Mapping[Subject, _T], name: str) -> _T:
 
 
 def _main_cells(card: Scorecard, main: Sequence[str]) -> Table:
-    """Return a table of the main metrics, and of the first one for each part."""
+    """Return a table of the main metrics and of the first metric for each part."""
     from dataclasses import replace
 
     table = card._as_table()
@@ -50,7 +50,7 @@ def _main_cells(card: Scorecard, main: Sequence[str]) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcome(Displayed):
-    """Records, cells and counts of an evaluation, and the stored run.
+    """Outcome of an evaluation: records, cells, counts and the stored run.
 
     Examples
     --------
@@ -62,13 +62,13 @@ class Outcome(Displayed):
     """
 
     subjects: Mapping[Subject, Records] = field(repr=False)
-    """Records of each system on each slice, one row per unit and attempt."""
+    """Records of each system on each slice, with one row per unit and attempt."""
     cards: Mapping[Subject, Scorecard]
     """Cells of each system on each slice, with the cells of parts in their ``slices``."""
     results: Mapping[str, Any] = field(repr=False)
-    """Content of ``results.json``."""
+    """Contents of ``results.json``."""
     attempts: tuple[Any, ...] = field(default=(), repr=False)
-    """Raw attempts if they are objects, such as the graphs of rollouts."""
+    """Raw attempts, if they are objects such as the graphs of rollouts."""
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Curves, tables and distributions, stored in ``results_full.json``."""
     run: Run | None = None
@@ -76,41 +76,40 @@ class Outcome(Displayed):
     counts: Mapping[str, int] = field(default_factory=dict)
     """Kind-specific counts, such as samples, seeds or rollouts."""
     n_requests: int = 0
-    """Number of requests for the attempts, with answers from any source; judges are excluded."""
+    """Number of requests for attempts, answered by any source; excludes requests to judges."""
     n_asked: int = 0
     """Number of requests sent to a model in this call."""
     n_reused: int = 0
-    """Number of answers that were already in the folder."""
+    """Number of answers that already existed in the folder."""
     n_cached: int = 0
     """Number of answers from the cache."""
     n_replayed: int = 0
     """Number of requests answered by stored answers instead of a model."""
     n_failed_requests: int = 0
     n_calls: int = 0
-    """Number of calls of a model or a function; a batch counts once."""
+    """Number of calls of a model or a function; a batch counts as one call."""
     n_errors: int = 0
-    """Number of attempts without a result because of a failure."""
+    """Number of attempts that have no result because of a failure."""
     n_skipped: int = 0
-    """Number of attempts without a result because they were cut short."""
+    """Number of attempts that have no result because they were stopped early."""
     error_rate: float = 0.0
     """Share of attempts that failed."""
     too_many_errors: bool = False
     """Whether ``error_rate`` exceeds the tolerated share."""
     usage: Mapping[str, Any] = field(default_factory=dict)
-    """Tokens and cost of all answers of the run, as recorded when they were requested; the cost is
-    None if there are no prices."""
+    """Tokens and cost of all answers, as recorded on request; the cost is None without prices."""
     usage_now: Mapping[str, Any] = field(default_factory=dict)
     """Tokens and cost of the answers requested in this call."""
     stopping: Mapping[str, Any] | None = None
-    """Decision of a stopping rule: the reason, and the number of samples saved."""
+    """Decision of a stopping rule: the reason and the number of samples saved."""
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Model, request counts and usage of each judge."""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
     answered: Callable[[], AnswersTable] | None = field(default=None, repr=False, compare=False)
-    """Returns the table of `answers`; set by the driver."""
+    """Function that returns the table of `answers`; set by the driver."""
     saved: Callable[[Path], Run] | None = field(default=None, repr=False, compare=False)
-    """Writes an outcome in memory to a folder; set by the driver."""
+    """Function that writes an in-memory outcome to a folder; set by the driver."""
 
     def __str__(self) -> str:
         from eval_toolkit._internal.display.to_text import text_page
@@ -125,7 +124,7 @@ class Outcome(Displayed):
         return f"<div>{''.join(map(bare_html_table, self._page().tables))}</div>"
 
     def _page(self) -> Page:
-        """Return the cells of each subject, with the counts and notes."""
+        """Return the cells of each subject along with counts and notes."""
         from dataclasses import replace
 
         from eval_toolkit._internal.display import Page
@@ -148,7 +147,7 @@ class Outcome(Displayed):
         return Page("", {}, lead, tables, [*left, *failed, *reasons, *self.notes])
 
     def answers(self) -> AnswersTable:
-        """Return the answers with questions, references and grades, one row per attempt.
+        """Return answers, questions, references and grades, with one row per attempt.
 
         Raises
         ------
@@ -162,24 +161,25 @@ class Outcome(Displayed):
     def to_pandas(self) -> Any:
         """Return `answers` as a DataFrame: question, answer, reference, grades, tokens, error.
 
-        For rollouts: prompt, number of turns, reply, scores, and whether the target failed.
+        For rollouts, the columns are prompt, number of turns, reply, scores, and whether the target
+        failed.
         """
         return self.answers().to_pandas()
 
     def wrong(self) -> Any:
         """Return the incorrect answers as a DataFrame, including those that failed.
 
-        For rollouts: the conversations in which the target failed.
+        For rollouts, these are the conversations in which the target failed.
         """
         return self.answers().wrong().to_pandas()
 
     def save(self, folder: str | Path) -> Run:
-        """Write an outcome in memory to a new run folder, and return the run.
+        """Write an in-memory outcome to a new run folder and return the run.
 
         Raises
         ------
         ArtifactError
-            If the folder contains a run, or the outcome is stored already.
+            If the folder contains a run, or the outcome is already stored.
         """
         from eval_toolkit.runs.folder import run_state
 
@@ -191,7 +191,7 @@ class Outcome(Displayed):
         return self.saved(Path(folder))
 
     def as_run(self) -> Run:
-        """Return the stored run; an outcome in memory is written to a temporary folder."""
+        """Return the stored run; an in-memory outcome is first written to a temporary folder."""
         if self.run is not None:
             return self.run
         from eval_toolkit.runs.remote import temporary_folder
@@ -200,16 +200,16 @@ class Outcome(Displayed):
 
     @property
     def records(self) -> Records:
-        """Records, if one system was evaluated on one slice."""
+        """Records, if a single system was evaluated on a single slice."""
         return _only(self.subjects, "subjects")
 
     @property
     def card(self) -> Scorecard:
-        """Cells, if one system was evaluated on one slice."""
+        """Cells, if a single system was evaluated on a single slice."""
         return _only(self.cards, "cards")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict, without records and attempts."""
+        """Return a JSON-serialisable dict without records and attempts."""
         return {
             "run_id": self.results["run_id"],
             "path": None if self.run is None else str(self.run.path),

@@ -1,4 +1,4 @@
-"""Progress of a running or interrupted run, from its journal."""
+"""Progress of a running or interrupted run, read from its journal."""
 
 import math
 import time
@@ -25,12 +25,12 @@ from eval_toolkit.runs.stopped import why_stopped
 
 _WINDOW_S = 30.0
 _SHORTEST_S = 1.0
-"""Shortest time span in seconds over which a rate is meaningful."""
+"""Shortest time span in seconds over which a rate is estimated."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Position:
-    """Position in a journal with the counts so far; only used by `read_progress`.
+    """Position in a journal with the counts up to it; for use by `read_progress` only.
 
     Examples
     --------
@@ -40,13 +40,13 @@ class Position:
 
     so_far: JournalSoFar = field(default_factory=JournalSoFar)
     seen: tuple[tuple[float, int], ...] = ()
-    """Times with the number of requests finished by then."""
+    """Times, each with the number of requests finished by then."""
     rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunProgress(Displayed):
-    """Progress of a run at one point in time, returned by `read_progress`.
+    """Progress of a run at one point in time, as returned by `read_progress`.
 
     Examples
     --------
@@ -58,27 +58,27 @@ class RunProgress(Displayed):
     path: Path
     run_id: str
     state: str
-    """State: "running", "incomplete" (interrupted; the same command resumes it) or "complete"."""
+    """"running", "incomplete" (interrupted; run the same command to resume) or "complete"."""
     holder: str | None = None
-    """Process that writes the run, if it is running."""
+    """Process that is writing the run, if any."""
     kind: str = "rows"
     """Kind of evaluation, as in `Run.kind`."""
     n_done: int | None = None
-    """Requests answered or failed, without judges; None for a finished run without requests."""
+    """Answered or failed requests, without judges; None for a finished run without requests."""
     n_planned: int | None = None
     """Maximum number of requests, without judges; None if unknown."""
     n_errors: int = 0
     """Number of requests that failed and have not been answered since."""
     reasons: tuple[tuple[str, int], ...] = ()
-    """Most common reasons for failures with their counts, most common first."""
+    """Most common reasons for failures and their counts, most common first."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     judges: RequestCounts = field(default_factory=RequestCounts)
     """Counts of the requests to judges."""
     n_garbled: int = 0
-    """Number of unreadable lines of the journal, not counting an incomplete last line."""
+    """Number of unreadable lines in the journal, not counting an incomplete last line."""
     started_at: str | None = None
-    """Start time in UTC; for a resumed run, the time of its first start."""
+    """Start time in UTC; for a resumed run, the time at which it was first started."""
     stopped: str = ""
     """Reason why an incomplete run ended, such as its maximum cost; "" if unknown."""
     last_at: str | None = None
@@ -90,7 +90,7 @@ class RunProgress(Displayed):
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated remaining seconds at the current rate; None if unknown."""
+        """Estimated remaining time in seconds at the current rate; None if unknown."""
         if self.state == "complete":
             return 0.0
         if self.n_done is None or self.n_planned is None or self.state != "running":
@@ -124,13 +124,13 @@ class RunProgress(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict, without the position."""
-        told = {name: getattr(self, name) for name in self.__slots__ if name != "position"}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "position"}
         more = {"path": str(self.path), "reasons": [list(reason) for reason in self.reasons]}
-        return told | more | {"judges": self.judges.to_dict(), "eta_s": self.eta_s}
+        return fields | more | {"judges": self.judges.to_dict(), "eta_s": self.eta_s}
 
 
 def read_progress(folder: str | Path, *, since: Position | None = None) -> RunProgress:
-    r"""Return the progress of a run, possibly written by another process.
+    r"""Read the progress of a run, which another process may be writing.
 
     Parameters
     ----------
@@ -143,7 +143,8 @@ def read_progress(folder: str | Path, *, since: Position | None = None) -> RunPr
     Returns
     -------
     RunProgress
-        Progress; for a finished run it comes from the manifest, and files are not checked.
+        Current progress. For a finished run, it is read from the manifest, and files are not
+        verified.
 
     Raises
     ------
@@ -202,7 +203,7 @@ def read_progress(folder: str | Path, *, since: Position | None = None) -> RunPr
 
 
 def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
-    """Return the progress of a finished run from its manifest."""
+    """Read the progress of a finished run from its manifest."""
     counts, usage = _mapping(manifest, "counts"), _mapping(manifest, "usage")
     judges = [judge for judge in _mapping(manifest, "judges").values() if isinstance(judge, dict)]
     spent = [_mapping(judge, "usage") for judge in judges]
@@ -228,17 +229,17 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
     )
 
 
-def _sum(told: Iterable[Mapping[str, Any]], name: str) -> int:
-    return sum(_whole(one.get(name)) or 0 for one in told)
+def _sum(counts: Iterable[Mapping[str, Any]], name: str) -> int:
+    return sum(_whole(one.get(name)) or 0 for one in counts)
 
 
-def _whole(told: Any) -> int | None:
-    """Return a count in a manifest; None if it is invalid."""
-    return int(told) if isinstance(told, (int, float)) and math.isfinite(told) else None
+def _whole(value: Any) -> int | None:
+    """Return a count from a manifest; None if it is invalid."""
+    return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
 def _planned(manifest: Mapping[str, Any], n_done: int) -> int | None:
-    """Return the planned number of requests; a resumed run may have more."""
+    """Return the planned number of requests; a resumed run may already have more."""
     if manifest.get("status") != "running":
         return None
     planned = _mapping(manifest, "counts").get("n_planned")
@@ -251,7 +252,7 @@ def _mapping(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _timed(position: Position, n_done: int, path: Path, holder: str | None) -> Position:
-    """Return the position with the current time and rate added."""
+    """Add the current time and rate to a position."""
     now = time.time()
     # The count drops if the journal was replaced or a request is repeated.
     seen = [(then, n) for then, n in position.seen if n <= n_done and then <= now]
@@ -268,7 +269,7 @@ def _timed(position: Position, n_done: int, path: Path, holder: str | None) -> P
 
 
 def _rate_from_the_start(path: Path, n_done: int, now: float) -> float | None:
-    """Return the rate of a run that was never interrupted."""
+    """Return the rate since the start of a run that was never interrupted."""
     try:
         locked, written = ((path / name).stat().st_mtime for name in (LOCK, MANIFEST))
     except OSError:

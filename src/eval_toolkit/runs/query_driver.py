@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.outcome import Outcome
 
 _NOT_ASKED = "(not requested by the run that completed this folder)"
-"""Placeholder for the request of a journalled answer, since journals do not contain requests."""
+"""Placeholder for the request of an answer in a journal, since journals omit requests."""
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
 
@@ -96,7 +96,7 @@ class AskingDriver(Driver):
         return stored.run
 
     def _attempts(self, journal: Journal | None, finished: Any) -> tuple[Any, Context]:
-        """Return the attempts, either new or restored from the source run, and their context."""
+        """Return the attempts, produced or restored from the source run, and their context."""
         if self.source is None:
             watch = None if journal is None else self._so_far(journal.path.parent)
             with Context(self.ask, journal=journal, finished=finished, watch=watch) as context:
@@ -106,15 +106,15 @@ class AskingDriver(Driver):
             return self.kind.restore(self.source, context), context
 
     def _so_far(self, folder: Path) -> Callable[[Sequence[Entry]], None]:
-        """Return a callback that updates the interim value from the finished answers."""
-        made: list[SoFar] = []
+        """Return a callback that updates the interim value with finished answers."""
+        created: list[SoFar] = []
 
         def add(entries: Sequence[Entry]) -> None:
             from eval_toolkit.runs.interim import SoFar
 
-            if not made:  # only for runs that take a while
-                made.append(SoFar(folder, self.kind.grading_so_far()))
-            made[0].add(entries)
+            if not created:  # only for runs that take a while
+                created.append(SoFar(folder, self.kind.grading_so_far()))
+            created[0].add(entries)
 
         return add
 
@@ -126,14 +126,14 @@ class AskingDriver(Driver):
         run_id: str,
         started: float,
     ) -> Outcome:
-        """Grade the attempts and count their usage."""
+        """Grade the attempts and add up their usage."""
         took = counts_of(context.outcomes, self.kind.reasoning_tags)
         took |= {"n_calls": context.n_calls, "judges": self._judges(context)}
         found = self.outcome(attempts, config, run_id, started, took=took, notes=context.notes)
         return self._without_requests(found) if self.source or self.ask.replay else found
 
     def _without_requests(self, found: Outcome) -> Outcome:
-        """Return the outcome of a run without requests; all answers count as stored."""
+        """Return the outcome of a run that sends no requests; all answers count as stored."""
         n_replayed = found.n_asked + found.n_cached if self.ask.replay else 0
         cost = None if found.usage["cost"] is None else 0.0
         spent = {**dict.fromkeys(found.usage, 0), "cost": cost}
@@ -152,7 +152,7 @@ class AskingDriver(Driver):
     def _refuse_other(
         self, folder: Path, begun: Mapping[str, Any] | None, config: Mapping[str, Any]
     ) -> None:
-        """Raise if the folder contains a run whose answers do not belong to this one."""
+        """Raise an error if the folder contains a run whose answers do not belong to this run."""
         if begun is None:
             return
         if self.source is not None:  # the requests are those of the source
@@ -171,7 +171,7 @@ class AskingDriver(Driver):
             )
 
     def _refuse_to_lose(self, opened: OpenRun, journal: Journal, config: Mapping[str, Any]) -> None:
-        """Raise if an unfinished run has answers that this run does not request."""
+        """Raise an error if an unfinished run has answers that this run does not request."""
         answered = {key for key, entry in journal.read().items() if entry.ok}
         if opened.begun is not None and opened.previous is None and answered:
             self.kind.refuse_unfinished(opened.path, opened.begun.get("config") or {}, config)
@@ -246,7 +246,7 @@ class AskingDriver(Driver):
         }
 
     def _judge_entries(self, found: Outcome) -> dict[str, Any]:
-        """Return the judges with their prompts and usage."""
+        """Return the manifest entries of the judges, with prompts and usage."""
         settings = redact_secrets(sanitize_for_json(dict(self.kind.judges())))
         return {
             name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
@@ -255,12 +255,12 @@ class AskingDriver(Driver):
 
 
 def in_order(outcomes: Iterable[JobResult]) -> list[JobResult]:
-    """Return outcomes in the order in which they are stored: by unit, attempt and step."""
+    """Sort outcomes in the order of storage: by unit, attempt and step."""
     return sorted(outcomes, key=_place)
 
 
 def _by_address(model: Any) -> list[dict[str, Any]]:
-    """Return what each of several servers of a model answered."""
+    """Return the request counts of each of several servers of a model."""
     count = getattr(model, "by_address", None)
     found: list[dict[str, Any]] = count() if callable(count) else []
     return found
@@ -273,7 +273,7 @@ def _place(outcome: JobResult) -> tuple[str, int, list[tuple[int, str]]]:
 
 
 def _replaced(old: Mapping[str, Any], new: Mapping[str, Any], n_reused: int) -> list[str]:
-    """Return a note if results of other graders in the folder are replaced."""
+    """Return a note if the results of other graders in the folder are replaced."""
     before, now = (list(config.get("graders") or ()) for config in (old, new))
     if not set(before) - set(now):
         return []
@@ -282,12 +282,12 @@ def _replaced(old: Mapping[str, Any], new: Mapping[str, Any], n_reused: int) -> 
 
 
 def outcomes_of(run: Run) -> list[JobResult]:
-    """Return the stored answers of a run with their requests."""
+    """Read the stored answers of a run along with their requests."""
     return read_outcomes(run.table(RESPONSES))
 
 
 def stored_digest(manifest: Mapping[str, Any]) -> str | None:
-    """Return the hash of the descriptions of a run's models, if there is one."""
+    """Return the hash of the descriptions of a run's models, or None."""
     models = manifest.get("models")
     first = models[0] if isinstance(models, list) and models else None
     of_model = first.get("description_sha256") if isinstance(first, Mapping) else None
@@ -296,7 +296,7 @@ def stored_digest(manifest: Mapping[str, Any]) -> str | None:
 
 
 def seconds_of(manifest: Mapping[str, Any]) -> float:
-    """Return the stored duration of the run; 0 if it is not a number."""
+    """Return the stored duration of a run in seconds; 0 if it is not a number."""
     seconds = manifest.get("wall_clock_seconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -307,23 +307,23 @@ def _model_name(settings: Mapping[str, Any]) -> str:
 
 
 def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
-    """Return existing answers that this run does not request, which are kept."""
-    asked = {outcome.job.key for outcome in outcomes}
-    kept = {one.job.key: one for one in _previous(opened.previous, asked)}
+    """Return the existing answers to keep although this run does not request them."""
+    requested = {outcome.job.key for outcome in outcomes}
+    kept = {one.job.key: one for one in _previous(opened.previous, requested)}
     for key, entry in Journal(opened.journal_path).read().items():
-        if entry.ok and key not in asked and key not in kept:
+        if entry.ok and key not in requested and key not in kept:
             job = Job(entry.unit_id, entry.attempt, GenerateRequest(_NOT_ASKED), entry.step)
             found = entry.answer(job, entry.request_hash)
             kept |= {} if found is None else {key: found}
     return list(kept.values())
 
 
-def _previous(run: Run | None, asked: set[Key]) -> Iterable[JobResult]:
-    """Return the answers of a finished run whose keys are not requested."""
+def _previous(run: Run | None, requested: set[Key]) -> Iterable[JobResult]:
+    """Return those answers of a finished run that are not requested."""
     if run is None:
         return []
     table = run.table(RESPONSES)
     keys = zip(*(table[name].tolist() for name in ("unit_id", "attempt", "step")), strict=True)
-    if all(key in asked for key in keys):
+    if all(key in requested for key in keys):
         return []
-    return [one for one in read_outcomes(table) if one.ok and one.job.key not in asked]
+    return [one for one in read_outcomes(table) if one.ok and one.job.key not in requested]

@@ -1,4 +1,4 @@
-"""Copying of runs to and from addresses supported by fsspec."""
+"""Copy runs to and from addresses supported by fsspec."""
 
 import shutil
 import tempfile
@@ -24,16 +24,16 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.folder import MANIFEST, Run
 
 COPIES: dict[str, str] = {}
-"""Addresses to display for private copies, by folder."""
+"""Original addresses of private copies, for display, by folder."""
 
 
 def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str:
-    """Copy a finished run to an address; an interrupted copy is not a valid run.
+    """Copy a finished run to an address; an interrupted copy is never a valid run.
 
     Parameters
     ----------
     run : Run or path
-        Run to copy; every file is first compared with its hash.
+        Run to copy; every file is first verified against its hash.
     uri : str
         Target folder, such as ``s3://bucket/runs/r7`` or another URL supported by fsspec.
     overwrite : bool, default False
@@ -42,19 +42,19 @@ def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str
     Returns
     -------
     str
-        Address for display, without user, password and query.
+        Address without user, password and query, for display.
 
     Raises
     ------
     ArtifactError
-        If a run already exists there, writing fails, or a file of the run was modified.
+        If the target already contains a run, writing fails, or a file of the run was modified.
     MissingExtraError
-        If fsspec or the package for this kind of address (s3fs, gcsfs, …) is not installed.
+        If fsspec or the package for this type of address (s3fs, gcsfs, …) is not installed.
 
     Notes
     -----
-    The manifest is copied last, and that of a replaced run is removed first: an interrupted copy
-    has no manifest, and `Run.open` rejects it.
+    The manifest is copied last, and the manifest of a replaced run is removed first. An interrupted
+    copy therefore has no manifest, and `Run.open` rejects it.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str
 
 
 def pull_run(uri: str, run_dir: str | Path) -> Run:
-    """Copy a finished run from an address to a folder, and compare every file with its hash.
+    """Copy a finished run from an address to a folder, and verify every file against its hash.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
         If there is no finished run, a file differs from its hash, or the folder exists; no partial
         copy remains.
     MissingExtraError
-        If fsspec or the package for this kind of address is not installed.
+        If fsspec or the package for this type of address is not installed.
 
     Examples
     --------
@@ -129,14 +129,14 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
 
 
 def temporary_folder() -> tuple[Path, Callable[[], Any]]:
-    """Return a folder that is removed at exit, and a function that removes it earlier."""
+    """Create a folder that is removed at exit; also return a function that removes it earlier."""
     folder = tempfile.mkdtemp(prefix="eval-toolkit-")
     # atexit is skipped by pool workers and inherited by forked processes
     return Path(folder), Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
 
 
 def private_copy(uri: str, *, verify: bool = True) -> Path:
-    """Return the folder of a temporary copy of a run that only this user can read."""
+    """Copy a run to a temporary folder that only this user can read, and return the folder."""
     folder, clean = temporary_folder()
     copy = folder / (name_of(_folder(uri)) or "run")
     try:
@@ -149,7 +149,7 @@ def private_copy(uri: str, *, verify: bool = True) -> Path:
 
 
 def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
-    """Copy the files listed in the manifest, and verify them."""
+    """Copy the files listed in the manifest and verify them."""
     uri = _folder(uri)
     private_folder(copy)
     fetch(joined(uri, MANIFEST), copy / MANIFEST)
@@ -163,7 +163,7 @@ def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
 
 
 def _names(manifest: Any) -> list[str]:
-    """Return the files of a run; raise if one is outside its folder."""
+    """Return the files of a run; raise an error if one is outside the folder."""
     listed = manifest.get("artifacts") if isinstance(manifest, dict) else None
     names = list(listed) if isinstance(listed, dict) else []
     for name in names:

@@ -27,24 +27,25 @@ from eval_toolkit.runs.open import JOURNAL
 
 
 class ReplayModel:
-    """Model that replays the answers of a run, a journal or a cache under the recorded name.
+    """Model that replays the answers in a run, a journal or a cache under the recorded name.
 
-    In a run, a job gets the answer for the same unit, attempt and step if the request is the same;
-    otherwise, and in direct calls, answers to identical requests are returned in the order of the
-    recorded jobs. A request that failed when recorded fails in the same way.
+    When used in a run, a job receives the answer recorded for the same unit, attempt and step if
+    the request is identical. Otherwise, and in direct calls, answers to identical requests are
+    returned in the order of the recorded jobs. A request that failed when it was recorded fails in
+    the same way.
 
     Parameters
     ----------
     source : path
-        Run folder (finished or not), ``journal.jsonl``, file of a `ResponseCache`, or answers with
-        the columns of ``responses.parquet``: a Parquet file or a folder of them.
+        Run folder (finished or not), ``journal.jsonl``, file of a `ResponseCache`, or Parquet file
+        (or folder of such files) with the columns of ``responses.parquet``.
     name : str, optional
-        Model to replay, if the source has answers of several.
+        Model to replay; required if the source contains answers of several models.
 
     Raises
     ------
     ArtifactError
-        If the source is damaged or has nothing to replay.
+        If the source is damaged or contains nothing to replay.
     InvalidInputError
         If the source contains several models and ``name`` is missing or unknown.
 
@@ -83,7 +84,7 @@ class ReplayModel:
         self._n_asked: dict[str, int] = {}
 
     def describe(self) -> dict[str, Any]:
-        """Return the recorded model's description."""
+        """Return the description of the recorded model."""
         return dict(self._stored.description)
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
@@ -102,7 +103,7 @@ class ReplayModel:
         return response
 
     async def aclose(self) -> None:
-        """Start again from the first of several answers to identical requests."""
+        """Restart from the first of several answers to identical requests."""
         self._n_asked.clear()
 
     def _answer(self, request: Request, place: Place | None = None) -> Any:
@@ -126,17 +127,17 @@ class ReplayModel:
         if found is not None:
             return found
         prompt = request.prompt if isinstance(request.prompt, str) else request.prompt[-1].content
-        asked = " ".join(prompt.split())[-60:]
-        times = f"more than {nth} answers" if nth else "an answer"
+        question = " ".join(prompt.split())[-60:]
+        times = f"more than {nth} answer{'s' * (nth > 1)}" if nth else "an answer"
         raise ModelError(
-            f"{self.source} does not have {times} of {self.name} to {asked!r} with these "
-            "parameters",
+            f"{self.source} does not contain {times} of {self.name} to {question!r} with these "
+            f"parameters",
             kind="other",
         )
 
 
 def recorded_entries(place: Path) -> Mapping[Key, Entry]:
-    """Return the finished requests of a run or a journal."""
+    """Read the finished requests from a run or a journal."""
     if place.is_dir() and (place / RESPONSES).exists():
         return read_entries(Run.open(place).table(RESPONSES))
     if _tables_of(place):
@@ -146,31 +147,32 @@ def recorded_entries(place: Path) -> Mapping[Key, Entry]:
 
 @dataclass(frozen=True, slots=True)
 class SilentModel:
-    """Model of a judge that is not queried because its verdicts are stored."""
+    """Judge model that is never queried because its verdicts are stored."""
 
     model: Model
     source: Path
 
     @property
     def name(self) -> str:
-        """Name of the model."""
+        """Name of the judge model."""
         return self.model.name
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the description of the model."""
+        """Return the description of the judge model."""
         return self.model.describe()
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Raise `ModelError`."""
+        """Raise `ModelError`, since a replay sends no requests."""
         self._refuse()
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise `ModelError`."""
+        """Raise `ModelError`, since a replay sends no requests."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
         raise ModelError(
-            f"{self.source} has no such verdict from {self.name}, and a replay sends no requests",
+            f"{self.source} does not contain this verdict of {self.name}, and a replay sends no "
+            f"requests",
             kind="other",
         )
 
@@ -183,7 +185,7 @@ class _ModelAnswers(Protocol):
     speaks_chat: bool
 
     def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
-        """Return the answer for a job, or else the n-th answer to the request, from 0."""
+        """Return the answer to a job, else the n-th answer to the same request (from 0)."""
         ...
 
 
@@ -219,7 +221,7 @@ class _CachedAnswers:
     description: Mapping[str, Any]
     cache: ResponseCache
     speaks_chat: bool = True
-    """Assumed, since a cache contains no prompts."""
+    """Assumed to be true, since a cache contains no prompts."""
 
     def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
         return self.cache.get(key_of(request, canonical_json(self.description), nth), request)
@@ -228,15 +230,15 @@ class _CachedAnswers:
 def _of_run(folder: Path, name: str | None) -> _Listed:
     run = Run.open(folder)
     outcomes = read_outcomes(run.table(RESPONSES))
-    asked = [outcome.job.request for outcome in outcomes]
-    chats = [type(one.prompt) is tuple for one in asked if isinstance(one, GenerateRequest)]
+    requests = [outcome.job.request for outcome in outcomes]
+    chats = [type(one.prompt) is tuple for one in requests if isinstance(one, GenerateRequest)]
     model = _one(_recorded_models(run), name, folder)
     listed = _Listed(*model, by_fingerprint=True, speaks_chat=any(chats) or not chats)
     return _listed(listed, outcomes)
 
 
 def _listed(listed: _Listed, outcomes: Iterable[JobResult]) -> _Listed:
-    """Return the listed answers with those of a run or of tables."""
+    """Add the answers in a run or in tables to the listed ones."""
     for outcome in outcomes:
         entries = listed.entries.setdefault(outcome.job.request.fingerprint, [])
         entries.append(Entry.of(outcome))
@@ -244,26 +246,29 @@ def _listed(listed: _Listed, outcomes: Iterable[JobResult]) -> _Listed:
 
 
 def _tables_of(path: Path) -> list[Path]:
-    """Return the Parquet files of answers that are not in a run."""
+    """Return the Parquet files with answers, if the path is not a run."""
     if path.is_dir():
         return [] if (path / MANIFEST).exists() else sorted(path.glob("*.parquet"))
     return [path] if path.suffix == ".parquet" else []
 
 
 def _of_tables(files: Iterable[Path], name: str) -> _Listed:
-    """Return the answers in tables; their rows may be in any order."""
+    """Read answers from tables, whose rows may be in any order."""
     numbers = ["attempt"]
     texts = [column for column in COLUMNS if column not in numbers]
     tables = [read_table(file, texts=texts, columns=numbers) for file in files]
     rows = {column: [one for table in tables for one in table[column]] for column in COLUMNS}
     full = sorted(range(len(rows["prompt"])), key=lambda at: not rows["prompt"][at])
     outcomes = read_outcomes({column: [cells[at] for at in full] for column, cells in rows.items()})
-    told = {"kind": "stored_answers", "sha256": sha256_text(canonical_json(_said(outcomes)))}
+    description = {
+        "kind": "stored_answers",
+        "sha256": sha256_text(canonical_json(_contents(outcomes))),
+    }
     chats = any(not isinstance(one.job.request.prompt, str) for one in outcomes)
-    return _listed(_Listed(name, told, by_fingerprint=True, speaks_chat=chats), outcomes)
+    return _listed(_Listed(name, description, by_fingerprint=True, speaks_chat=chats), outcomes)
 
 
-def _said(outcomes: Iterable[JobResult]) -> list[Any]:
+def _contents(outcomes: Iterable[JobResult]) -> list[Any]:
     entries = [Entry.of(outcome) for outcome in outcomes]
     return sorted([*one.key, to_json([one.response, one.error])] for one in entries)
 
@@ -282,7 +287,7 @@ def _recorded_models(run: Run) -> list[tuple[str, Mapping[str, Any]]]:
 def _of_journal(path: Path, name: str | None) -> _Listed:
     found = Journal(path).read()
     if not isinstance(found.head.get("description"), Mapping):
-        raise ArtifactError(f"{path}: the journal does not say which model it recorded")
+        raise ArtifactError(f"{path}: the journal does not name the model that it recorded")
     recorded = [(str(found.head.get("model")), found.head["description"])]
     speaks_chat = found.head.get("speaks_chat") is not False
     model = _one(recorded, name, path)
@@ -311,8 +316,8 @@ def _one(
     if not meant:
         raise InvalidInputError(f"{source}: contains no answers of {name!r}; choose from {names}")
     if name is None:
-        raise InvalidInputError(f"{source}: contains answers of {names}; choose one with `name`")
+        raise InvalidInputError(f"{source}: contains answers of {names}; select one with `name`")
     raise InvalidInputError(
-        f"{source}: contains answers of {len(meant)} models called {name!r}, which differ in their "
-        "settings; replay a run instead"
+        f"{source}: contains answers of {len(meant)} models named {name!r} with different "
+        f"settings; replay a run instead"
     )

@@ -16,9 +16,9 @@ from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import AskSpec
 
 RECORDS = "rows"
-"""Kind whose attempts are the records; for runs of other kinds, it uses only their records."""
+"""Kind whose attempts are its records; it can rescore the records of any kind of run."""
 _OF_RECORDS = {"metrics", "by", "threshold", "summary", "each", "pooled"}
-"""Options that apply to the records of runs of any kind."""
+"""Options that apply to the records of any kind of run."""
 
 
 def rescore(
@@ -39,39 +39,40 @@ def rescore(
     run : Run, Outcome or path
         Finished run of any kind; it is not modified unless ``out`` is its own folder.
     out : path, optional
-        Folder of the new run; by default nothing is written.
+        Folder of the new run; by default, nothing is written.
     kind : Kind, optional
-        Kind that grades the attempts. By default the run's own kind, restored by its ``stored``
-        method: a built-in one, or an entry point of ``eval_toolkit.kinds``.
+        Kind that grades the attempts. By default, the kind of the run, a built-in one or an entry
+        point of ``eval_toolkit.kinds``, restored by its method ``stored``.
     run_id : str, optional
-        Name of the new run; by default that of the folder.
+        Name of the new run; by default, the name of the folder.
     ask : AskSpec, optional
-        Settings of the requests to judges.
+        Settings for requests to judges.
     **options
-        Settings that may differ. For a task: ``task``, ``graders``, ``judges``, ``pass_at``,
-        ``pass_hat``, ``maj_at``, ``on_error``, ``confidence``, as in `measure_run` and `judge_run`.
-        For rollouts: ``scorer``, ``refusal``, ``asr_at``, ``policy`` …, as in `rescore_rollouts`.
-        For rows, pairs and imported logs, and for the records of any run: ``metrics`` (specs,
-        names, columns), ``by``, ``threshold`` and ``summary``, as in `score_predictions`; existing
-        metrics keep their kind and bounds, including means over folds (unless ``pooled``) and
-        survival curves, and without ``summary`` the confidence, seed and resamples of the run are
-        used. For rollouts without a ``scorer``, the stored scores are kept.
+        Settings that may differ from those of the run. For a task: ``task``, ``graders``,
+        ``judges``, ``pass_at``, ``pass_hat``, ``maj_at``, ``on_error``, ``confidence``, as in
+        `measure_run` and `judge_run`. For rollouts: ``scorer``, ``refusal``, ``asr_at``, ``policy``
+        …, as in `rescore_rollouts`. For rows, pairs and imported logs, and for the records of any
+        run: ``metrics`` (specs, names, columns), ``by``, ``threshold`` and ``summary``, as in
+        `score_predictions`; existing metrics keep their type and bounds, including means over folds
+        (unless ``pooled``) and survival curves. Without ``summary``, the confidence level, seed and
+        resamples of the run are used. For rollouts without a ``scorer``, the stored scores are
+        kept.
 
     Returns
     -------
     Outcome
-        Cells of the same units and attempts. The manifest of its run names the source under
+        Outcome for the same units and attempts. The manifest of the new run names the source under
         ``rescored``.
 
     Raises
     ------
     ArtifactError
-        If the run has no stored attempts of its kind, the kind cannot be restored, or the folder
-        contains another run.
+        If the run has no stored attempts, its kind cannot be restored, or the folder contains
+        another run.
     InvalidInputError
         If an option does not fit the kind.
     ModelError
-        If a judge fails permanently; verdicts already received are kept.
+        If a judge fails permanently; the verdicts received so far are kept.
 
     Examples
     --------
@@ -89,17 +90,17 @@ def rescore(
         raise InvalidInputError(
             f"`{next(iter(options))}` cannot be combined with `kind`; pass only `kind`"
         )
-    made = stored_kind(source, **options) if kind is None else kind
+    restored = stored_kind(source, **options) if kind is None else kind
     folder = None if out is None else Path(out)
     if folder is not None:
-        refuse_taken(folder, source, in_place=made.in_place)
-    rate = made.summary.max_error_rate
-    driver = driver_of(made, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
+        refuse_taken(folder, source, in_place=restored.in_place)
+    rate = restored.summary.max_error_rate
+    driver = driver_of(restored, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
     return driver.run(folder)
 
 
 def source_run(run: Run | Outcome | str | Path) -> Run:
-    """Return the stored run; an outcome in memory is written to a temporary folder."""
+    """Return the stored run; an in-memory outcome is first written to a temporary folder."""
     if isinstance(run, Outcome):
         return run.as_run()
     validation.place(run, "run", Run)
@@ -109,8 +110,7 @@ def source_run(run: Run | Outcome | str | Path) -> Run:
 def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     """Return the kind that grades the stored attempts of a run.
 
-    It is looked up by name among built-in kinds and entry points only. Options are those of
-    `rescore`.
+    Only built-in kinds and entry points are considered. The options are those of `rescore`.
     """
     config = run.manifest.get("config") or {}
     imported = "imported" in config
@@ -127,14 +127,14 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
         )
     found = load_plugin("kinds", name, ours, origin=read_from(run.path / MANIFEST, "kind"))
     # The name comes from the file; the options and the names in them come from the caller.
-    made: Kind[Any] = call_plugin(
+    restored: Kind[Any] = call_plugin(
         "kinds", name, found.stored, options, origin=TYPED, arguments=[run]
     )
-    return made
+    return restored
 
 
 def _refuse_scorer_threshold(scorer: str | None, options: Mapping[str, Any]) -> None:
-    """Raise if a threshold is meant for the scorer of rollouts, which it would not change."""
+    """Raise an error if a threshold is meant for a rollout scorer, which it does not affect."""
     threshold = options.get("threshold")
     if scorer is not None and threshold is not None and not options.get("metrics"):
         named = f"{scorer}@{threshold}"

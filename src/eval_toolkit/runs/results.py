@@ -27,19 +27,19 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class ResultCell:
-    """A cell of a run, with its location."""
+    """Cell of a run with its location."""
 
     slice: str
     part: str
-    """Part as written by `scorecards.parts`; "all" for the whole slice."""
+    """Part, as formatted by `scorecards.parts`; "all" for the whole slice."""
     system: str
-    """The scorer, model or target."""
+    """Scorer, model or target."""
     metric: str
-    """Metric; empty if the system has no cells here, with the reason in the cell."""
+    """Metric; empty if the system has no cells here, in which case the cell states the reason."""
     cell: MetricResult
 
     def row(self) -> dict[str, Any]:
-        """Return a flat dict: location, value, status, reason, interval and counts."""
+        """Return a flat dict with location, value, status, reason, interval and counts."""
         cell, ci = self.cell, self.cell.ci
         level = None if ci is None or math.isnan(ci.confidence) else ci.confidence
         return {
@@ -97,14 +97,14 @@ class Results(Tabled):
         payload: Mapping[str, Any],
         part_columns: Mapping[str, Sequence[str]] | None = None,
     ) -> "Results":
-        """Return the results in a payload of any version.
+        """Create results from a payload of any version.
 
         Parameters
         ----------
         payload : mapping
-            Content of ``results.json``.
+            Contents of ``results.json``.
         part_columns : mapping of str to sequence of str, optional
-            Parts in the records of each slice, which version 1 payloads do not contain.
+            Partitions in the records of each slice, which version 1 payloads do not contain.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class Results(Tabled):
 
     @classmethod
     def of_card(cls, card: Scorecard) -> "Results":
-        """Return the cells of a scorecard: one slice, and a system without a name.
+        """Create results from a scorecard, with one slice and an unnamed system.
 
         Examples
         --------
@@ -145,17 +145,17 @@ class Results(Tabled):
 
     @property
     def slices(self) -> list[str]:
-        """Names of the slices, in stored order."""
+        """Names of the slices in stored order."""
         return list(self._by_slice)
 
     def parts(self, slice_name: str) -> list[str]:
-        """Return the names of a slice's parts, without the whole slice."""
+        """Return the names of the parts of a slice, without the whole slice."""
         parts = self.entry(slice_name).get("parts")
         return list(parts) if isinstance(parts, Mapping) else []
 
     @property
     def systems(self) -> list[str]:
-        """Scorers, models or targets with cells, or with a reason why there are none."""
+        """Scorers, models or targets that have cells, or a reason why there are none."""
         return list(dict.fromkeys(system for _, _, system, _ in self.blocks()))
 
     @property
@@ -165,7 +165,7 @@ class Results(Tabled):
 
     @property
     def places(self) -> list[tuple[str, str]]:
-        """Every slice and part: each whole slice, followed by its parts."""
+        """All slices and parts: each whole slice is followed by its parts."""
         return [(name, part) for name in self._by_slice for part in (WHOLE, *self._parts(name))]
 
     def _parts(self, slice_name: str) -> Iterable[str]:
@@ -179,7 +179,7 @@ class Results(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If it does not exist; the message lists the available ones.
+            If it does not exist (also a KeyError); the message lists what is available.
         """
         entry = _named(self._by_slice, slice_name, "slice", "the run")
         if part == WHOLE:
@@ -193,7 +193,7 @@ class Results(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If it does not exist; the message lists the available ones.
+            If it does not exist (also a KeyError); the message lists what is available.
         """
         scorers = self.entry(slice_name, part).get("by_scorer")
         where = f"slice {slice_name!r}" + ("" if part == WHOLE else f", part {part!r}")
@@ -202,7 +202,7 @@ class Results(Tabled):
     def block_or_none(
         self, slice_name: str, system: str, part: str = WHOLE
     ) -> Mapping[str, Any] | None:
-        """Return the results as in `block`, or None."""
+        """Return the stored results like `block`, or None."""
         try:
             return self.block(slice_name, system, part)
         except (MissingColumnError, InvalidTypeError):
@@ -222,9 +222,9 @@ class Results(Tabled):
     # --- iteration --------------------------------------------------------------------------------
 
     def cells(self) -> Iterator[ResultCell]:
-        """Yield every cell in stored order: for each slice the whole, then its parts.
+        """Yield every cell in stored order: for each slice, the whole slice, then its parts.
 
-        A system that was skipped or failed has one cell with the metric "" and the reason.
+        A system that was skipped or failed has a single cell, with the metric "" and the reason.
         """
         for slice_name, part, system, block in self.blocks():
             absent = absent_cell(block)
@@ -253,7 +253,7 @@ class Results(Tabled):
         return replace(table, notes=[*self.fold_notes(), *table.notes])
 
     def fold_notes(self) -> list[str]:
-        """Return notes that slices are means over folds."""
+        """Return notes on slices that are means over folds."""
         if not self.folds:
             return []
         names = ", ".join(map(repr, self._by_slice))
@@ -271,7 +271,7 @@ class Results(Tabled):
     # --- addresses --------------------------------------------------------------------------------
 
     def place(self, slice_name: str, part: str = WHOLE) -> str:
-        """Return the part of an address, with the slice's name if there are several slices.
+        """Return the part of an address, with the name of the slice if there are several.
 
         Examples
         --------
@@ -289,7 +289,7 @@ class Results(Tabled):
         return self.address_of(found.metric, found.slice, found.part, found.system)
 
     def address_of(self, metric: str, slice_name: str, part: str, system: str) -> str:
-        """Return the address of a cell, which need not exist."""
+        """Return the address of a cell by its location; the cell need not exist."""
         return written(metric, self.place(slice_name, part), system or None)
 
     def __getitem__(self, address: str | Address) -> MetricResult:
@@ -303,22 +303,25 @@ class Results(Tabled):
         Parameters
         ----------
         address : str or Address
-            ``metric @ part / system``; see `runs.addresses`. Without a part, the whole is used.
+            ``metric @ part / system``; see `runs.addresses`. Without a part, the whole slice is
+            used.
         slice_name, system : str, optional
-            Slice and system, if the address does not contain them. The slice may also be the name
-            of a part.
+            Slice and system, unless they are part of the address. The slice may also be the name of
+            a part.
 
         Returns
         -------
         ResultCell
-            Cell; for a system that was skipped or failed, it has a reason instead of a value.
+            Cell at the address. For a system that was skipped or failed, it has a reason instead of
+            a value.
 
         Raises
         ------
         MissingColumnError
-            (a KeyError) If there is no such cell; the message names the nearest one.
+            If the cell does not exist (also a KeyError); the message suggests a similar name.
         InvalidInputError
-            If the string is not an address, or is ambiguous; the message lists the candidates.
+            If the string is not an address, or the address is ambiguous; the message lists the
+            candidates.
 
         Examples
         --------
@@ -331,27 +334,27 @@ class Results(Tabled):
             ...
         eval_toolkit.errors.InvalidInputError: 'f1' is ambiguous; write 'f1 @ all / old' or ...
         """
-        wanted = self._read(address)
-        if wanted.system is None and system is not None:
-            wanted = replace(wanted, system=system)
-        places = self.places_of(wanted.part) if slice_name is None else self.named(slice_name)
-        if slice_name is not None and wanted.part is not None:
+        target = self._read(address)
+        if target.system is None and system is not None:
+            target = replace(target, system=system)
+        places = self.places_of(target.part) if slice_name is None else self.named(slice_name)
+        if slice_name is not None and target.part is not None:
             inside = {name for name, _ in places}
-            places = [place for place in self.places_of(wanted.part) if place[0] in inside]
+            places = [place for place in self.places_of(target.part) if place[0] in inside]
         found, absent = [], []
         for slice_, part in places:
             for one in self._systems_at(slice_, part):
-                if wanted.system in (None, one):
-                    cell = self.cell_at(wanted.metric, slice_, part, one)
+                if target.system in (None, one):
+                    cell = self.cell_at(target.metric, slice_, part, one)
                     if cell is not None:
                         found.append(cell)
                     elif (none := absent_cell(self.block(slice_, one, part))) is not None:
-                        absent.append(ResultCell(slice_, part, one, wanted.metric, none))
+                        absent.append(ResultCell(slice_, part, one, target.metric, none))
         found = found or absent[:1]
         if not found:
-            raise self._missing(wanted, places, slice_name)
+            raise self._missing(target, places, slice_name)
         if len(found) > 1:
-            raise self._several(wanted, found)
+            raise self._several(target, found)
         return found[0]
 
     def _read(self, address: str | Address) -> Address:
@@ -363,7 +366,7 @@ class Results(Tabled):
         return Address.parse(address)
 
     def cell_at(self, metric: str, slice_name: str, part: str, system: str) -> ResultCell | None:
-        """Return a cell by the names of its location, or None."""
+        """Return the cell at an exact location, or None."""
         block = self.block_or_none(slice_name, system, part)
         if block is None:
             return None
@@ -377,9 +380,9 @@ class Results(Tabled):
         return list(scorers) if isinstance(scorers, Mapping) else []
 
     def places_of(self, part: Mapping[str, str] | str | None) -> list[tuple[str, str]]:
-        """Return the (slice, part) pairs that match a part of an address.
+        """Return the (slice, part) pairs that match the part of an address.
 
-        The part is given as by `parse_part`, or as a string; None and "all" are the whole.
+        The part is a string or a result of `parse_part`; None and "all" refer to whole slices.
         """
         pairs = parse_part(part) if isinstance(part, str) else dict(part or {})
         if not pairs:
@@ -400,7 +403,7 @@ class Results(Tabled):
         return found or [(name, WHOLE) for name in self._by_slice if _same(name, pairs)]
 
     def named(self, name: str) -> list[tuple[str, str]]:
-        """Return the (slice, part) pairs that match the name of a slice, a part, or its value."""
+        """Return the (slice, part) pairs that match the name of a slice or part, or a value."""
         if name in self._by_slice:
             return [(name, WHOLE)]
         values = {place: parse_part(place[1]) for place in self.places if place[1] != WHOLE}
@@ -410,40 +413,40 @@ class Results(Tabled):
         return found or [place for place, pairs in values.items() if [*pairs.values()] == [name]]
 
     def _missing(
-        self, wanted: Address, places: Sequence[tuple[str, str]], slice_name: str | None
+        self, target: Address, places: Sequence[tuple[str, str]], slice_name: str | None
     ) -> MissingColumnError:
-        """Return an error with the missing name and similar names."""
+        """Build an error with the missing name and similar names."""
         if not places and slice_name is not None:
             have = [*self.slices, *(part for _, part in self.places if part != WHOLE)]
             return MissingColumnError(
                 f"there is no slice {slice_name!r}; {_hint(slice_name, have)}"
             )
         if not places:
-            named = format_part(wanted.part or {})
-            full = SLICE in (wanted.part or {})
+            named = format_part(target.part or {})
+            full = SLICE in (target.part or {})
             have = [self.place(*place) if full else place[1] for place in self.places]
             have = list(dict.fromkeys(have))
             return MissingColumnError(f"there is no part {named!r}; {_hint(named, have)}")
         systems = list(dict.fromkeys(one for place in places for one in self._systems_at(*place)))
-        if wanted.system is not None and wanted.system not in systems:
+        if target.system is not None and target.system not in systems:
             return MissingColumnError(
-                f"there is no system {wanted.system!r}; {_hint(wanted.system, systems)}"
+                f"there is no system {target.system!r}; {_hint(target.system, systems)}"
             )
         metrics = [
             found.metric
             for found in self.cells()
-            if (found.slice, found.part) in places and wanted.system in (None, found.system)
+            if (found.slice, found.part) in places and target.system in (None, found.system)
         ]
         names = list(dict.fromkeys(filter(None, metrics)))
         return MissingColumnError(
-            f"there is no metric {wanted.metric!r}; {_hint(wanted.metric, names)}"
-            f"{_computed(wanted.metric, names)}"
+            f"there is no metric {target.metric!r}; {_hint(target.metric, names)}"
+            f"{_computed(target.metric, names)}"
         )
 
-    def _several(self, wanted: Address, found: Sequence[ResultCell]) -> InvalidInputError:
+    def _several(self, target: Address, found: Sequence[ResultCell]) -> InvalidInputError:
         shown = " or ".join(repr(self.address(one)) for one in found[:_SHOWN])
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        return InvalidInputError(f"{str(wanted)!r} is ambiguous; write {shown}{more}")
+        return InvalidInputError(f"{str(target)!r} is ambiguous; write {shown}{more}")
 
 
 def _computed(metric: str | None, stored: Sequence[str]) -> str:
@@ -471,7 +474,7 @@ def _named(known: Mapping[str, Any], name: str, what: str, where: str) -> Mappin
 
 
 def _hint(name: str, have: Sequence[str]) -> str:
-    """Return the nearest valid name, and all valid names."""
+    """Suggest the nearest valid name, and list the valid names."""
     near = difflib.get_close_matches(name, have, n=1)
     listed = ", ".join(map(repr, have[:_SHOWN])) + (" …" if len(have) > _SHOWN else "")
     there = f"there is {listed or 'none'}"

@@ -1,4 +1,4 @@
-"""Comparison of a stored run with the requested one: resume, keep or refuse."""
+"""Compare a stored run with the requested one, to resume, keep or refuse it."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -33,7 +33,7 @@ def holds(
 def refuse_changed(
     folder: Path, there: Mapping[str, Any], config: Mapping[str, Any], names: Iterable[str]
 ) -> None:
-    """Raise if a part of the stored configuration differs."""
+    """Raise an error if the stored configuration differs."""
     for name in names:
         path = difference(there.get(name), config.get(name), name)
         if path is not None:
@@ -45,7 +45,7 @@ def refuse_changed(
 
 
 def difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
-    """Return the first difference of two settings, with both values.
+    """Return the first difference between two settings, with both values.
 
     Examples
     --------
@@ -62,6 +62,6 @@ def difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
 
 
 def shown_setting(value: Any) -> str:
-    """Return a setting as a short JSON string for messages."""
+    """Format a setting as a short JSON string for messages."""
     text = canonical_json(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,4 +1,4 @@
-"""Individual units of a stored run with requests, answers and scores, read on demand."""
+"""Individual units of a stored run, with requests, answers and scores that are read on demand."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ from eval_toolkit.scorecards.records import is_text
 _FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
 _REQUESTS_AT_MOST = 100
 _CELL_BYTES = 400_000
-"""Maximum number of bytes read of a stored cell; longer cells are truncated."""
+"""Maximum number of bytes to read from a stored cell; longer cells are truncated."""
 _BEGINNING = 19_900
-"""Number of characters kept of a truncated string, with room for a note on its length."""
+"""Number of characters to keep of a truncated string, with room for a note on its length."""
 _T = TypeVar("_T")
 _Rows = dict[tuple[str, int], list[dict[str, Any]]]
 
@@ -34,12 +34,12 @@ class Tables(Protocol):
     """Reader of Parquet files, possibly with limits."""
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return rows; the first question mark denotes the file."""
+        """Run a query and return its rows; the first question mark stands for the file."""
         ...
 
 
 class _Files:
-    """Reader of files without limits."""
+    """Reader of Parquet files without limits."""
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         with connection() as con, plain_errors(path):
@@ -58,31 +58,31 @@ class Place:
     unit_id: str
     attempt: int = 1
     values: Mapping[str, float | str] = field(default_factory=dict)
-    """Measured values, without missing ones."""
+    """Measured values that are not missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """A request for a unit, with its result."""
+    """Request for a unit, with its result."""
 
     step: str
     outcome: JobResult | None = None
     """Outcome; None if it is too long or cannot be read."""
     prompt: str = ""
     text: str | None = None
-    """Beginning of the answer, if there is no outcome."""
+    """Beginning of the answer if there is no outcome."""
     error: str = ""
     """Reason why there is no outcome."""
 
     @property
     def judge(self) -> str | None:
-        """Name of the judge; None if the system was queried."""
+        """Name of the judge; None for requests to the evaluated system."""
         return judge_of(self.step)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredUnit:
-    """A unit of a stored run, as passed to `Kind.show`; all fields are read on demand.
+    """Unit of a stored run, as passed to `Kind.show`; its fields are read on demand.
 
     Examples
     --------
@@ -106,12 +106,12 @@ class StoredUnit:
 
     place: Place
     whole: bool = True
-    """Whether everything is shown, as on a separate page."""
+    """Whether to show everything, as on a separate page."""
     batch: "_Batch"
 
     @property
     def run(self) -> Run:
-        """Run of the unit."""
+        """Run that contains the unit."""
         return self.batch.run
 
     @property
@@ -127,17 +127,17 @@ class StoredUnit:
 
     @property
     def input(self) -> str | None:
-        """Input of the unit, or None if it was not stored."""
+        """Input of the unit; None if it is not stored."""
         return self.batch.texts("input").get((self.place.slice, self.id))
 
     @property
     def reference(self) -> str | None:
-        """Reference of the unit, or None if it was not stored."""
+        """Reference of the unit; None if it is not stored."""
         return self.batch.texts("reference").get((self.place.slice, self.id))
 
     @property
     def requests(self) -> list[StoredRequest]:
-        """Requests of this attempt in order; truncated if there are very many."""
+        """Requests of this attempt in order; limited if there are very many."""
         return self.batch.requests.get(self._key, [])
 
     @property
@@ -146,7 +146,7 @@ class StoredUnit:
         return self.batch.n_requests.get(self._key, 0)
 
     def rows(self, table: str, columns: Sequence[str], texts: Sequence[str], limit: int) -> Any:
-        """Return the first rows of another table about this attempt, and the total number of rows.
+        """Return the first rows about this attempt in another table, and their total number.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class StoredUnit:
         columns : sequence of str
             Columns to read.
         texts : sequence of str
-            Columns in which long cells are truncated.
+            Columns whose long cells are truncated.
         limit : int
             Maximum number of rows.
 
@@ -173,10 +173,10 @@ class StoredUnit:
         return found.get(self._key, []), counts.get(self._key, 0)
 
     def of_all(self, reader: Callable[[Run, Sequence[str]], Mapping[str, _T]]) -> _T | None:
-        """Return a reader's result for this unit; the reader is called once for all units.
+        """Return the result of a reader for this unit; the reader is called once for all units.
 
-        ``reader`` returns a mapping by id, given the run and unit ids. The result is also None if
-        the reader raises an `ArtifactError`, so the rest can be shown.
+        ``reader`` maps the run and the unit ids to a mapping by id. The result is None if the
+        reader raises an `ArtifactError`, so that the rest can still be shown.
         """
         return self.batch.of_all(reader).get(self.id)
 
@@ -188,19 +188,19 @@ class StoredUnit:
 def selected_units(
     run: Run, places: Iterable[Place], *, whole: bool = True, tables: Tables | None = None
 ) -> list[StoredUnit]:
-    """Return units of a stored run, read together.
+    """Return units of a stored run, which are read together.
 
-    Without ``whole``, only what fits on a card is read.
+    Without ``whole``, only as much as fits on a card is read.
     """
-    wanted = list(places)
-    batch = _Batch(run, wanted, tables or _Files())
-    return [StoredUnit(place=place, whole=whole, batch=batch) for place in wanted]
+    selected = list(places)
+    batch = _Batch(run, selected, tables or _Files())
+    return [StoredUnit(place=place, whole=whole, batch=batch) for place in selected]
 
 
 def units_at(
     run: Run, records: Records, slice_name: str, scorer: str, rows: Iterable[int]
 ) -> list[StoredUnit]:
-    """Return the units at some rows of a scorer's records, for cards."""
+    """Return the units in some rows of a scorer's records, for cards."""
     places = [
         Place(
             slice=slice_name,
@@ -278,17 +278,17 @@ class _Batch:
             self._ids,
         )
         counts: dict[tuple[str, int], int] = {}
-        wanted = []
+        row_numbers = []
         for number, unit, attempt in numbers:
             key = unit, attempt
             if key in self._keys:
                 counts[key] = counts.get(key, 0) + 1
                 if counts[key] <= limit:
-                    wanted.append(int(number))
+                    row_numbers.append(int(number))
         found: _Rows = {}
         # JSON is read in full if possible; only the beginning of other strings is shown.
         at_most = _CELL_BYTES if table == RESPONSES else 4 * _BEGINNING
-        for row in self._cells(path, columns, texts, wanted, at_most):
+        for row in self._cells(path, columns, texts, row_numbers, at_most):
             found.setdefault((str(row["unit_id"]), int(row["attempt"])), []).append(row)
         return found, counts
 
@@ -320,7 +320,7 @@ class _Batch:
         return [dict(zip(("\0row", "\0long", *columns), row, strict=True)) for row in rows]
 
     @cached_property
-    def _asked(self) -> tuple[_Rows, dict[tuple[str, int], int]]:
+    def _stored_requests(self) -> tuple[_Rows, dict[tuple[str, int], int]]:
         texts = tuple(name for name in COLUMNS if name not in ("unit_id", "attempt"))
         try:
             return self.rows(RESPONSES, COLUMNS, texts, _REQUESTS_AT_MOST)
@@ -330,11 +330,11 @@ class _Batch:
 
     @property
     def n_requests(self) -> dict[tuple[str, int], int]:
-        return self._asked[1]
+        return self._stored_requests[1]
 
     @cached_property
     def requests(self) -> dict[tuple[str, int], list[StoredRequest]]:
-        found = self._asked[0]
+        found = self._stored_requests[0]
         prompts = self._prompts(
             row["prompt_hash"]
             for rows in found.values()
@@ -344,16 +344,16 @@ class _Batch:
         return {key: [self._request(row, prompts) for row in rows] for key, rows in found.items()}
 
     def _prompts(self, hashes: Iterable[str]) -> dict[str, str]:
-        """Return the prompts that are stored with another request, by their hashes."""
-        wanted = list(dict.fromkeys(hashes))
-        if not wanted:
+        """Return prompts by hash that are stored with another request."""
+        distinct = list(dict.fromkeys(hashes))
+        if not distinct:
             return {}
         found = self._tables.read(
             self.run.path / RESPONSES,
             f"SELECT prompt_hash, CASE WHEN strlen(prompt) > {_CELL_BYTES} THEN "  # noqa: S608
             f"{_beginning('prompt')} ELSE prompt END FROM {_FROM} WHERE prompt <> '' "
-            f"AND prompt_hash IN ({_marks(wanted)})",
-            wanted,
+            f"AND prompt_hash IN ({_marks(distinct)})",
+            distinct,
         )
         return {str(digest): str(prompt) for digest, prompt in found}
 
@@ -373,15 +373,15 @@ class _Batch:
         return StoredRequest(step=step, outcome=outcome)
 
     def _begun(self, row: Mapping[str, Any], step: str, prompt: str) -> StoredRequest:
-        """Return a request with long parts truncated."""
+        """Read a request, truncating long fields."""
         text = "CASE WHEN json_valid(response) THEN json_extract_string(response, '$.text') END"
         ((found,),) = self._tables.read(
             self.run.path / RESPONSES,
             f"SELECT {_beginning(text)} FROM {_FROM} WHERE file_row_number = ?",  # noqa: S608
             [row["\0row"]],
         )
-        said = row["response"] if found is None else found
-        return StoredRequest(step=step, prompt=prompt, text=said, error=str(row["error"] or ""))
+        response = row["response"] if found is None else found
+        return StoredRequest(step=step, prompt=prompt, text=response, error=str(row["error"] or ""))
 
 
 def _marks(values: Sequence[Any]) -> str:

@@ -1,4 +1,4 @@
-"""`run_shards`: run the shards of an evaluation on an executor, and merge them."""
+"""`run_shards`: run the shards of an evaluation on an executor and merge them."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def run_shards(
     on_shard: Callable[[str], object] | None = None,
     **options: Any,
 ) -> Outcome:
-    """Run the shards of an evaluation on the workers of an executor, and merge them.
+    """Run the shards of an evaluation on the workers of an executor and merge them.
 
     Workers need no shared disk: the files of a shard are sent to its worker and back. They are kept
-    in ``OUT.shards`` until they are merged, so the same call resumes after a failure.
+    in ``OUT.shards`` until they are merged, so that the same call resumes after a failure.
 
     Parameters
     ----------
     run : callable
         `run_task`, `run_rollouts` or a similar function that takes ``out`` and ``shard``.
     *given
-        Positional arguments of ``run``. Pass models by name, so each worker loads its own:
-        ``"hf:NAME"``.
+        Positional arguments of ``run``. Pass models by name, such as ``"hf:NAME"``, so that each
+        worker loads its own.
     out : path
-        New folder of the merged run.
+        New folder for the merged run.
     shards : int
         Number of shards; several per worker balance the load.
     executor : Executor
@@ -51,7 +51,7 @@ def run_shards(
     merging : mapping, optional
         Options of `merge_runs`, such as ``task`` and ``graders``.
     on_shard : callable, optional
-        Called with each finished shard, such as "2/8".
+        Callback that receives the name of each finished shard, such as "2/8".
     **options
         Keyword arguments of ``run``.
 
@@ -65,7 +65,8 @@ def run_shards(
     ArtifactError
         If the folder already contains a run.
     EvalToolkitError
-        The first error of a shard, after all others have ended; finished answers are kept.
+        If a shard fails. The first error is raised once all shards have ended; finished answers are
+        kept.
 
     Examples
     --------
@@ -119,9 +120,9 @@ def _shard(
     files: Files,
     where: str,
 ) -> tuple[Files, EvalToolkitError | None]:
-    """Run one shard on a worker; return its files, even if it is unfinished.
+    """Run one shard on a worker and return its files, even if it is unfinished.
 
-    ``where`` is its folder in messages.
+    ``where`` is the folder named in messages.
     """
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-shard-") as place:
         folder = Path(place) / options["shard"].replace("/", "-of-")

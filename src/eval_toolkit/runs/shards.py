@@ -1,4 +1,4 @@
-"""Shards: division of a run by unit hashes, for several machines."""
+"""Shards: split a run by unit hashes to distribute it over several machines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _FORM = re.compile(r"([1-9]\d{0,6}(?:,[1-9]\d{0,6})*)/([1-9]\d{0,6})")
 _DIGITS = 16
-"""Number of hexadecimal digits of the hash that determine the shard."""
+"""Number of hexadecimal digits of the unit hash that determine the shard."""
 
 
 class _Item(Protocol):
-    """A unit, a sample or a seed prompt."""
+    """Unit, sample or seed prompt."""
 
     @property
     def id(self) -> str: ...
@@ -36,14 +36,14 @@ ItemT = TypeVar("ItemT", bound=_Item)
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One or more parts of a run that is divided by unit hashes.
+    """One or more parts of a run that is split by unit hashes.
 
-    The part of a unit does not depend on the limit, the order or the other units.
+    The part to which a unit belongs does not depend on the limit, the order or other units.
 
     Parameters
     ----------
     parts : tuple of int
-        Numbers of the parts, from 1; several after an incomplete merge.
+        Numbers of the parts, counted from 1; several after a partial merge.
     of : int
         Number of parts of the whole run.
 
@@ -60,7 +60,7 @@ class Shard:
 
     @classmethod
     def read(cls, given: str | Shard) -> Shard:
-        """Parse a shard written as ``i/n``, with i from 1 to n."""
+        """Parse a shard of the form ``i/n``, with i from 1 to n."""
         if isinstance(given, Shard):
             return given
         if not isinstance(given, str):
@@ -83,33 +83,33 @@ class Shard:
         return int(digest[:_DIGITS], 16) % self.of + 1 in self.parts
 
     def take(self, items: Iterable[ItemT]) -> list[ItemT]:
-        """Return the items in these parts, in order."""
+        """Return the items that belong to these parts, in order."""
         return [item for item in items if item in self]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Shard of a run, with the information on the whole run that `merge_runs` needs."""
+    """Shard of a run, with the details of the whole run that `merge_runs` needs."""
 
     shard: Shard
     units: Sequence[Unit]
-    """Units of the shard, with their positions in the whole."""
+    """Units of the shard, with their positions in the whole run."""
     whole: Mapping[str, Any]
 
     @classmethod
     def of(cls, kind: Kind[Any], shard: Shard, notes: Sequence[str]) -> Share:
-        """Return the shard of a kind with all units."""
+        """Restrict a kind with all units to a shard."""
         units = kind.units()
-        told = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
-        return cls(shard, shard.take(placed(units)), told)
+        entries = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
+        return cls(shard, shard.take(placed(units)), entries)
 
     def check(self, kind: str, subjects: Mapping[Subject, Records]) -> None:
-        """Raise if a kind evaluated other units than those of the shard."""
+        """Raise an error if a kind evaluated units outside the shard."""
         own = {unit.id for unit in self.units}
         if any(not own.issuperset(records.unit_id.tolist()) for records in subjects.values()):
             raise InvalidInputError(
-                f"`shard` is {self.shard}, but the kind {kind!r} evaluates units that are not in it; "
-                "it must define `share`"
+                f"`shard` is {self.shard}, but the kind {kind!r} evaluates units outside the "
+                f"shard; define `Kind.share`"
             )
 
 
@@ -121,5 +121,5 @@ def shard_of(config: Mapping[str, Any] | None) -> Shard | None:
     >>> str(shard_of({"shard": "2/8"})), shard_of({})
     ('2/8', None)
     """
-    told = (config or {}).get("shard")
-    return None if told is None else Shard.read(told)
+    shard = (config or {}).get("shard")
+    return None if shard is None else Shard.read(shard)

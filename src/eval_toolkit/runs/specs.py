@@ -1,4 +1,4 @@
-"""Groups of options: requests, decoding, summaries."""
+"""Groups of options for requests, decoding and summaries."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ ON_ERROR = ("exclude", "as_zero", "fail")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSpec:
-    """Settings of the requests to models; they do not change results.
+    """Request settings, which do not affect results.
 
     Parameters
     ----------
     concurrency : int, optional
-        Number of concurrent requests; by default that recommended by each model. It does not affect
-        results, except that the batching of a local model may change the fifth digit. The manifest
-        records both under ``engine``.
+        Number of concurrent requests; by default, the number recommended by each model. It does not
+        affect results, except that the batching of local models may change the fifth digit. The
+        manifest records both under ``engine``.
     cache : ResponseCache or path, optional
-        Cache of answers, shared between runs.
+        Cache of answers that runs share.
     replay : path, optional
-        Run, journal or cache to replay instead of querying a model.
+        Run, journal or cache whose answers are replayed instead of querying a model.
     budget : Budget, optional
-        Limits on calls and tokens, excluding judges. Requests beyond the budget are skipped and
+        Limits on calls and tokens, not including judges. Requests beyond the budget are skipped and
         counted.
     give_up_after : int or None, default 50
-        Number of consecutive failures of a model or a function after which requests stop.
+        Number of consecutive failures of a model or a function after which no more requests are
+        sent.
     patience_s : float, optional
-        Seconds to wait for a server that is unavailable or refuses every request. By default 30
-        minutes for a server that has answered in this process, else 0.
+        Seconds to wait for a server that is unavailable or refuses every request. By default, 30
+        minutes for a server that has already answered in this process, else 0.
     on_progress : callable, optional
-        Called with a `Progress` a few times a second.
+        Callback that receives a `Progress` a few times a second.
 
     Raises
     ------
@@ -85,7 +86,7 @@ class AskSpec:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Self:
-        """Return the request settings in the options of a function."""
+        """Extract the request settings from the options of a function."""
         return cls(**_own(cls, options))
 
 
@@ -96,18 +97,18 @@ class DecodingSpec:
     Parameters
     ----------
     temperature : float or None, default 0.0
-        Decoding temperature; 0 is greedy, and None is the server's own.
+        Sampling temperature; 0 is greedy decoding, and None uses the server's default.
     top_p : float, optional
         Nucleus sampling probability.
     max_tokens : int, optional
-        Maximum number of tokens of an answer.
+        Maximum number of tokens in an answer.
     stop : sequence of str
         Stop strings.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As in `GenerateRequest`.
+        See `GenerateRequest`.
 
     Examples
     --------
@@ -124,9 +125,9 @@ class DecodingSpec:
         from eval_toolkit.models.requests import GenerateRequest
 
         names = [item.name for item in fields(self)]
-        asked = GenerateRequest("", **{name: getattr(self, name) for name in names})
+        request = GenerateRequest("", **{name: getattr(self, name) for name in names})
         for name in names:
-            object.__setattr__(self, name, getattr(asked, name))
+            object.__setattr__(self, name, getattr(request, name))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -136,25 +137,26 @@ class DecodingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarySpec:
-    """Settings of the summary of records.
+    """How records are summarised.
 
     Parameters
     ----------
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        Treatment of failed attempts: "as_zero" counts the worst value; "fail" raises after all
-        requests, and keeps the answers for a retry.
+        How to treat failed attempts: "exclude" omits them, "as_zero" assigns the worst value, and
+        "fail" raises an error after all requests, keeping the answers for a retry.
     max_error_rate : float, default 0.0
-        Tolerated share of failed attempts; above it, ``too_many_errors`` of the outcome is set.
+        Maximum tolerated share of failed attempts; above it, ``too_many_errors`` of the outcome is
+        set.
     confidence : float, default 0.95
         Confidence level of the intervals.
     seed : int, default 42
-        Random seed of the resamples.
+        Random seed for resampling.
     n_resamples : int, default 1000
         Number of bootstrap resamples; 0 disables all intervals.
     method : str, optional
         Interval method, as in `summarise`.
     executor : Executor, optional
-        Executor of the resamples; does not change results.
+        Executor that computes the resamples; does not affect results.
 
     Raises
     ------
@@ -183,16 +185,16 @@ class SummarySpec:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Self:
-        """Return the summary settings in the options of a function."""
+        """Extract the summary settings from the options of a function."""
         return cls(**_own(cls, options))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entries for the configuration."""
+        """Return the settings as entries of the configuration."""
         return {"on_error": self.on_error, "confidence": self.confidence}
 
 
 class AskOptions(TypedDict, total=False):
-    """Fields of `AskSpec` that functions with requests accept as keyword arguments."""
+    """Fields of `AskSpec` that functions that send requests accept as keyword arguments."""
 
     concurrency: int | None
     cache: ResponseCache | str | Path | None
@@ -202,7 +204,7 @@ class AskOptions(TypedDict, total=False):
 
 
 class SummaryOptions(TypedDict, total=False):
-    """Fields of `SummarySpec` that functions with cells accept as keyword arguments."""
+    """Fields of `SummarySpec` that functions that compute cells accept as keyword arguments."""
 
     on_error: str
     max_error_rate: float
@@ -224,7 +226,7 @@ SUMMARY_DEFAULTS = _defaults(SummarySpec, SummaryOptions)
 
 
 def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ...]:
-    """Return the values of k without duplicates.
+    """Validate values of k, and return them without duplicates.
 
     ``most`` is the number of attempts of each unit, and ``of`` describes units and attempts in
     messages, as in "each sample has {} attempts".
@@ -234,5 +236,5 @@ def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ..
     numbers = tuple(dict.fromkeys(validation.integer(k, name, low=1) for k in given))
     for k in numbers:
         if k > most:
-            raise InvalidInputError(f"`{name}` is {k}, but {of.format(most)}; ask for at least {k}")
+            raise InvalidInputError(f"`{name}` is {k}, but {of.format(most)}; request at least {k}")
     return numbers

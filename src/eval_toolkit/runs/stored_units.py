@@ -1,4 +1,4 @@
-"""Units of a stored run, read individually or as a whole."""
+"""Units of a stored run, read individually or all at once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,27 +33,27 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True, eq=False)
 class StoredUnits:
-    """Units of a run, returned by `Run.units`.
+    """Units of a run, as returned by `Run.units`.
 
     A unit is identified by its slice and id. The columns are ``slice``, ``unit_id``,
-    ``content_hash``, ``group`` (None for a unit without one), one for each part, and, if stored,
-    ``row`` (position in the data), ``input``, ``digest`` (hash of the input, ignoring
-    whitespace), ``reference``, and columns specific to the kind of evaluation.
+    ``content_hash``, ``group`` (None if the unit has none), one for each partition, and, if stored,
+    ``row`` (position in the data), ``input``, ``digest`` (hash of the input, ignoring whitespace),
+    ``reference``, and columns specific to the kind of evaluation.
 
     Parameters
     ----------
     sql : str
-        SQL after FROM.
+        SQL that follows FROM in queries.
     files : tuple of Path
-        Files for the placeholders of ``sql``.
+        Files for the placeholders in ``sql``.
     columns : tuple of str
         Names of the columns.
     parts : mapping of str to str
-        Columns of the parts by name.
+        Column of each partition by name.
     whole : str, optional
-        Slice that contains all slices without units of their own.
+        Slice whose units are used for slices that have none of their own.
     records : StoredUnits, optional
-        Units from the records, for runs whose unit tables lack information.
+        Units from the records, for runs whose unit tables are incomplete.
 
     Examples
     --------
@@ -75,12 +75,12 @@ class StoredUnits:
     records: "StoredUnits | None" = None
 
     def slice_with(self, column: str, slice_name: str) -> str | None:
-        """Return the slice under which a column of a slice's units is stored, or None."""
+        """Return the slice that stores a column for the units of a slice, or None."""
         place = slice_name if slice_name in self.counts(column) else self.whole
         return place if place in self.counts(column) else None
 
     def counts(self, column: str) -> dict[str, int]:
-        """Return the slices whose units have a value in a column, with numbers of rows.
+        """Return the slices whose units have a value in a column, with their numbers of rows.
 
         Slices are sorted.
         """
@@ -109,16 +109,16 @@ class StoredUnits:
         slice_name: str | None = None,
         by: str = "unit_id",
     ) -> dict[Any, Any]:
-        """Return the values of some units in a column, without reading the whole table.
+        """Return the values of a column for some units, without reading the whole table.
 
         Parameters
         ----------
         column : str
             Column, for example "input".
         keys : iterable
-            Ids of units, or values of another key column.
+            Unit ids, or values of another key column.
         slice_name : str, optional
-            Slice of the units; by default any.
+            Slice of the units; by default, any slice.
         by : str, default "unit_id"
             Name of the key column.
 
@@ -143,12 +143,12 @@ class StoredUnits:
         slice_name: str | None = None,
         by: str = "unit_id",
     ) -> dict[Any, tuple[Any, ...]]:
-        """Return several columns of the given units, as in `values`.
+        """Return several columns for some units; see `values`.
 
         Rows are in the requested order; missing units are omitted.
         """
-        wanted = list(dict.fromkeys(keys))
-        if not wanted or not {*columns, by} <= {*self.columns}:
+        distinct = list(dict.fromkeys(keys))
+        if not distinct or not {*columns, by} <= {*self.columns}:
             return {}
         where, given = "", []
         if slice_name is not None:
@@ -158,33 +158,33 @@ class StoredUnits:
             where, given = "slice = ? AND ", [place]
         chosen = ", ".join(map(quoted, (by, *columns)))
         found: dict[Any, tuple[Any, ...]] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
+        for start in range(0, len(distinct), _AT_ONCE):
+            some = distinct[start : start + _AT_ONCE]
             read = self._query(
                 f"SELECT {chosen} FROM {self.sql} WHERE {where}{quoted(by)} IN "  # noqa: S608
                 f"({', '.join('?' * len(some))})",
                 [*given, *some],
             )
             found |= {row[0]: row[1:] for row in read}
-        return {key: found[key] for key in wanted if key in found}
+        return {key: found[key] for key in distinct if key in found}
 
     def read(self, columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-        """Return columns of all units, by slice and position.
+        """Read columns of all units, sorted by slice and position.
 
         Parameters
         ----------
         columns : sequence of str, optional
-            Columns to read; by default all.
+            Columns to read; by default, all columns.
 
         Returns
         -------
         dict of str to ndarray
-            Columns; strings as objects, with None for missing values.
+            Columns by name; strings have dtype object, with None for missing values.
 
         Raises
         ------
         ArtifactError
-            If the run has no such column, or the table cannot be read.
+            If a column does not exist, or the table cannot be read.
         """
         source = self._with_records(columns)
         names = list(source.columns if columns is None else columns)
@@ -201,7 +201,7 @@ class StoredUnits:
         return {name: without_mask(found[f"c{at}"]) for at, name in enumerate(names)}
 
     def _with_records(self, columns: Sequence[str] | None) -> "StoredUnits":
-        """Return the units with missing information added from the records, if requested."""
+        """Add the columns that only the records contain, if they are requested."""
         known = self.records
         if known is None or (columns is not None and {*columns} <= {*self.columns}):
             return self
@@ -223,7 +223,7 @@ class StoredUnits:
 
 
 def unit_files(there: Collection[str]) -> tuple[str, ...]:
-    """Return the files of a run that contain its units, for any version of the format.
+    """Return the files of a run that contain its units, in any version of the format.
 
     Examples
     --------
@@ -241,8 +241,8 @@ def stored_units(
 ) -> StoredUnits | None:
     """Return the units of a run of any version, or None.
 
-    ``columns_of`` returns the columns of a table. Runs without a table of units take them from
-    ``records``.
+    ``columns_of`` returns the columns of a table. For runs without a table of units, the units are
+    taken from ``records``.
     """
     there = [name for name in manifest["artifacts"] if (folder / name).is_file()]
     about, before = (_mapping(manifest.get(name)) for name in ("units", "inputs"))
@@ -261,16 +261,16 @@ def stored_units(
 
 
 def units_of_records(file: Path, layout: Layout, slices: Iterable[str]) -> StoredUnits:
-    """Return the information on units in the records of some slices."""
+    """Return the units found in the records of some slices."""
     parts = dict(layout.parts)
     same = (
         f"CASE WHEN min({column}) = max({column}) THEN min({column}) END AS {column}"
         for column in map(quoted, parts.values())  # folds may differ between attempts
     )
-    told = ["slice", "unit_id", "min(content_hash) AS content_hash"]
-    told += ['nullif(min("group"), unit_id) AS "group"', *same]
+    expressions = ["slice", "unit_id", "min(content_hash) AS content_hash"]
+    expressions += ['nullif(min("group"), unit_id) AS "group"', *same]
     within = ", ".join(map(literal, slices)) or "''"
-    sql = f"(SELECT {', '.join(told)} FROM {PARQUET} WHERE slice IN ({within}) GROUP BY slice, unit_id)"  # noqa: S608
+    sql = f"(SELECT {', '.join(expressions)} FROM {PARQUET} WHERE slice IN ({within}) GROUP BY slice, unit_id)"  # noqa: S608
     return StoredUnits(sql, (file,), (*WHO, *parts.values()), parts)
 
 

@@ -1,4 +1,4 @@
-"""Conversion of the records of all subjects to one table and back."""
+"""Convert the records of all subjects to one table and back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,23 +23,23 @@ _TEXTS = ("slice", "scorer", "unit_id", "content_hash", "group")
 _FIXED = (*_TEXTS, "attempt")
 _MEASURED = ("", ".status", ".reason")
 PART = "part:"
-"""Prefix of columns that hold parts."""
+"""Prefix of columns that contain parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Subjects of a table of records, and the stored names of their columns."""
+    """Layout of a table of records: its subjects and the stored names of their columns."""
 
     subjects: list[dict[str, Any]]
     columns: dict[str, str]
-    """Stored name of each measured column; status and reason have columns of their own."""
+    """Stored name of each measured column; status and reason are stored in separate columns."""
     parts: dict[str, str]
     text_columns: tuple[str, ...] = ()
-    """Measured columns with strings; the others are numeric."""
+    """Measured columns that contain strings; the others are numeric."""
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], place: str | Path) -> "Layout":
-        """Return the layout stored in a manifest; raise a one-line error if it is invalid."""
+        """Read the layout stored in a manifest; raise a one-line error if it is invalid."""
         subjects, columns, parts = map(stored.get, ("subjects", "columns", "parts"))
         texts = stored.get("text_columns", [])
         names_fit = all(
@@ -54,7 +54,7 @@ class Layout:
         return cls(subjects, columns or {}, parts or {}, tuple(texts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict, as stored in the manifest."""
+        """Return the layout as a JSON-serialisable dict for the manifest."""
         texts = {"text_columns": list(self.text_columns)} if self.text_columns else {}
         return {"subjects": self.subjects, "columns": self.columns, "parts": self.parts, **texts}
 
@@ -95,10 +95,12 @@ def _are_names(given: Any, known: Mapping[str, str]) -> bool:
 def to_table(
     records: Mapping[tuple[str, str], Records],
 ) -> tuple[dict[str, NDArray[Any]], Layout]:
-    """Return the concatenated records of all (slice, scorer) pairs, with the layout."""
+    """Concatenate the records of all (slice, scorer) pairs; also return the layout."""
     for key in records:
         if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, str) for k in key)):
-            raise InvalidTypeError(f"`records` has the key {key!r}; it must be (slice, scorer)")
+            raise InvalidTypeError(
+                f"`records` has the key {key!r}; keys must be pairs (slice, scorer)"
+            )
         if not isinstance(records[key], Records):
             raise InvalidTypeError(f"records[{key!r}] is {records[key]!r}; it must be Records")
     keys = sorted(records)
@@ -130,19 +132,19 @@ def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _values(side: Records, column: str) -> NDArray[Any]:
-    """Return the numbers, with NaN (null on disk) for missing values."""
+    """Return numbers, with NaN (null on disk) for missing values."""
     if column not in side.columns:
         return np.full(len(side), np.nan)
     return np.where(side.status[column] == "ok", side.columns[column], np.nan)
 
 
 def _text_values(side: Records, column: str) -> NDArray[Any]:
-    """Return the strings, with None for missing values."""
+    """Return strings, with None for missing values."""
     measured = column in side.columns and (side.status[column] == "ok").any()
     if measured and not is_text(side.columns[column]):
         raise InvalidInputError(
-            f"the column {column!r} contains numbers in one subject and strings in another; give one "
-            "of them a different name"
+            f"the column {column!r} contains numbers in one subject and strings in another; "
+            f"rename one of them"
         )
     return side.columns[column] if measured else _full(len(side), None)
 
@@ -159,7 +161,7 @@ def _states(side: Records, column: str, of: str) -> NDArray[Any]:
 
 
 def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
-    taken = {name.lower() for name in _FIXED}
+    reserved = {name.lower() for name in _FIXED}
     parts = dict.fromkeys(part for side in sides for part in side.slices)
     columns = dict.fromkeys(column for side in sides for column in side.columns)
     # plain names are assigned before numbered ones
@@ -174,8 +176,8 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
             }
             for key, side in zip(keys, sides, strict=True)
         ],
-        parts=stored_names(parts, PART, ("",), taken),
-        columns=stored_names(columns, "", _MEASURED, taken),
+        parts=stored_names(parts, PART, ("",), reserved),
+        columns=stored_names(columns, "", _MEASURED, reserved),
         text_columns=tuple(dict.fromkeys(column for side in sides for column in side.texts)),
     )
 
@@ -183,7 +185,7 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
 def stored_names(
     names: Iterable[str], prefix: str, suffixes: tuple[str, ...], taken: set[str]
 ) -> dict[str, str]:
-    """Return a unique name for each column, ignoring case because tables do.
+    """Return a name for each column that is unique even if case is ignored, as in tables.
 
     Examples
     --------
@@ -205,7 +207,7 @@ def stored_names(
 def from_table(
     table: Mapping[str, NDArray[Any]], layout: Layout, slice_name: str, scorer: str
 ) -> Records:
-    """Return the records of one subject."""
+    """Extract the records of one subject from a table."""
     start = 0
     for subject in layout.subjects:
         stop = start + subject["n_rows"]
@@ -226,7 +228,7 @@ def from_table(
     parts = (layout.parts[name] for name in subject["parts"])
     for name in ("unit_id", "group", *parts):  # used to sort and count rows
         if any(not isinstance(one, str) for one in rows[name]):
-            raise ValueError(f"{name} has a row without a string")
+            raise ValueError(f"{name} contains a value that is not a string")
     columns = {name: layout.columns[name] for name in subject["columns"]}
     status = {name: rows[f"{stored}.status"] for name, stored in columns.items()}
     return Records(
@@ -247,7 +249,7 @@ def from_table(
 
 
 def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the attempt numbers as integers; raise for invalid ones."""
+    """Convert attempt numbers to integers; raise an error for invalid ones."""
     numbers = column.astype(np.float64)
     odd = ~(np.abs(numbers) < 2**53) | (np.trunc(numbers) != numbers)
     if odd.any():
@@ -277,7 +279,7 @@ def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[n
 
 
 def units_of(records: Records, part: str) -> NDArray[np.bool_]:
-    """Return the mask of the records of a part.
+    """Return a mask that selects the records of a part.
 
     A part is a string such as ``language=de``; "all" selects all records.
 
@@ -294,12 +296,12 @@ def units_of(records: Records, part: str) -> NDArray[np.bool_]:
             raise MissingColumnError(f"the records have no part {key!r}; they have {have}")
     inside = part_mask(records, pairs)
     if not inside.any():
-        raise MissingColumnError(f"no record belongs to the part {part!r}")
+        raise MissingColumnError(f"no records belong to the part {part!r}")
     return inside
 
 
 def part_mask(records: Records, pairs: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return the mask of the records with these values.
+    """Return a mask that selects the records with these values.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Default display of a unit: requests, answers, verdicts."""
+"""Default display of a unit: requests, answers and verdicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,26 +19,26 @@ _TOO_LONG = Facts((("too long", "to be shown in full"),))
 
 
 class UnknownKind(Shown):
-    """Kind that is not installed."""
+    """Kind of evaluation that is not installed."""
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return the default blocks, and a note that the kind is not installed."""
-        said = (
+        note = (
             f"The kind {unit.run.kind!r:.80} is not installed; this is the default display for all other "
             "kinds."
         )
-        return [*default_blocks(unit), Note(said)]
+        return [*default_blocks(unit), Note(note)]
 
 
 def default_blocks(unit: StoredUnit) -> list[Block]:
-    """Return the input, answers, reference and verdicts of a unit of any kind.
+    """Return blocks with the input, answers, reference and verdicts of a unit of any kind.
 
     JSON lists and objects of plain values are shown as tables.
     """
-    asked = asked_of(unit)
+    requests = asked_of(unit)
     blocks: list[Block] = []
-    for request in asked:
+    for request in requests:
         outcome = request.outcome
         if outcome is None:
             blocks.append(request_group(request))
@@ -55,17 +55,17 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
 
 
 def asked_of(unit: StoredUnit) -> list[StoredRequest]:
-    """Return the requests to the system, without those to judges."""
+    """Return the requests to the evaluated system, without those to judges."""
     return [request for request in unit.requests if request.judge is None]
 
 
 def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
-    """Return the input of a unit, unless it is part of a prompt."""
+    """Return a block with the input of a unit, unless a prompt contains it."""
     try:
         text = unit.input
     except ArtifactError as error:  # requests and answers can still be shown
         return [Note(str(error), "error")]
-    if text is None or any(text in said for said in _sent(unit)):
+    if text is None or any(text in sent for sent in _sent(unit)):
         return []
     return [Group(title, (Text(text, "input", "input"),))]
 
@@ -80,18 +80,18 @@ def _sent(unit: StoredUnit) -> list[str]:
 
 
 def prompt_blocks(outcome: JobResult) -> list[Block]:
-    """Return a prompt as sent, and as rendered by the model if that differs."""
+    """Return blocks with a prompt as sent and, if different, as rendered by the model."""
     prompt = outcome.job.request.prompt
     shown = getattr(outcome.response, "prompt", "")
     blocks: list[Block]
     if isinstance(prompt, str):
         blocks = [Text(prompt, "Prompt as sent", "prompt")] if prompt else []
     else:
-        said = (
+        rendered = (
             Message(role=str(one.role.value), text=one.content, replies=one.role == "assistant")
             for one in prompt
         )
-        blocks = [Messages(tuple(said), "prompt")]
+        blocks = [Messages(tuple(rendered), "prompt")]
     if isinstance(shown, str) and shown and shown != prompt:
         inside = Text(shown, "With the chat template")
         blocks.append(Group("The prompt as the model received it", (inside,), folded=True))
@@ -99,10 +99,10 @@ def prompt_blocks(outcome: JobResult) -> list[Block]:
 
 
 def request_group(request: StoredRequest, title: str = "") -> Group:
-    """Return one request and its answer.
+    """Return a group of blocks with a request and its answer.
 
-    It has the prompt, facts, the answer and the error. The title is by default the step of the
-    request.
+    The group contains the prompt, facts, the answer and the error. By default, the title is the
+    step of the request.
     """
     outcome = request.outcome
     if outcome is None:
@@ -120,27 +120,27 @@ def request_group(request: StoredRequest, title: str = "") -> Group:
 
 
 def verdicts(unit: StoredUnit) -> list[Block]:
-    """Return the verdicts of judges on a unit; their prompts are collapsed."""
+    """Return blocks with the verdicts of judges on a unit; their prompts are collapsed."""
     found = []
     for request in unit.requests:
         if request.judge is None:
             continue
         group = request_group(request, f"{request.judge} ({request.step})")
         if not unit.whole:
-            said = tuple(one for one in group.blocks if _is_said(one))
-            shown = tuple(one for one in group.blocks if not _is_said(one))
+            texts = tuple(one for one in group.blocks if _is_text(one))
+            shown = tuple(one for one in group.blocks if not _is_text(one))
             folded = Group("Request to the judge", shown, folded=True)
-            group = Group(group.title, (*said, folded))
+            group = Group(group.title, (*texts, folded))
         found.append(group)
     return [Group("Verdicts of judges", tuple(found))] if found else []
 
 
-def _is_said(block: Block) -> bool:
+def _is_text(block: Block) -> bool:
     return isinstance(block, Note) or (isinstance(block, Text) and block.role == "")
 
 
 def hidden_requests(unit: StoredUnit) -> list[Block]:
-    """Return a note on the number of hidden requests, if there are any."""
+    """Return a note on the number of hidden requests, if any."""
     n = unit.n_requests - len(unit.requests)
     return [Note(f"{n:,} more requests are in responses.parquet.")] if n > 0 else []
 
@@ -161,7 +161,7 @@ def _errors(outcome: JobResult) -> list[Block]:
 def facts_of(
     outcome: JobResult, extra: Iterable[tuple[str, str]] = (), *, ended: bool = True
 ) -> list[Block]:
-    """Return the known facts of an answer and its request."""
+    """Return the known facts about an answer and its request."""
     told: dict[str, Any] = {}
     if outcome.response is not None:
         told["ended by"] = getattr(outcome.response, "finish_reason", None) if ended else None
@@ -187,7 +187,7 @@ def facts_of(
 
 
 def _given(outcome: JobResult) -> list[Block]:
-    """Return the request; for a function, its input."""
+    """Return blocks with the request or, for a function, its input."""
     prompt = outcome.job.request.prompt
     read = _json(prompt) if isinstance(prompt, str) else None
     if isinstance(read, str):
@@ -196,15 +196,15 @@ def _given(outcome: JobResult) -> list[Block]:
 
 
 def _answer(text: str) -> Block:
-    """Return an answer: lists and tables of plain values as a table, others as strings."""
+    """Return an answer as a table if it is a list or table of plain values, else as text."""
     read = _json(text)
     if isinstance(read, str):
         return Text(read, "Answer", "answer")
     if isinstance(read, list) and read and all(map(_is_plain, read)):
-        ranked = [[f"{at}.", _told(one)] for at, one in enumerate(read, 1)]
+        ranked = [[f"{at}.", _cell(one)] for at, one in enumerate(read, 1)]
         return Table(["rank", "answer"], ranked)
     if isinstance(read, Mapping) and read and all(map(_is_plain, read.values())):
-        return Table(["name", "answer"], [[str(key), _told(one)] for key, one in read.items()])
+        return Table(["name", "answer"], [[str(key), _cell(one)] for key, one in read.items()])
     return Text(text, "Answer", "answer")
 
 
@@ -219,5 +219,5 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _told(value: Any) -> Any:
+def _cell(value: Any) -> Any:
     return "" if value is None else str(value) if isinstance(value, bool) else value

@@ -1,4 +1,4 @@
-"""Units of an evaluation, and the table that stores them."""
+"""Units of an evaluation, and the table in which they are stored."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +19,11 @@ from eval_toolkit.scorecards.records import unit_starts
 
 UNITS = "units.parquet"
 MAX_CHARS = 20_000
-"""Maximum number of characters stored of an input or reference."""
+"""Maximum number of characters of a stored input or reference."""
 _MARGIN = 4_000
-"""Number of additional characters searched, so a secret at the cut is recognised."""
+"""Number of additional characters searched, so that a secret at the cut is recognised."""
 WHO = ("slice", "unit_id", "content_hash", "group")
-"""Columns that are also in the records, in addition to parts."""
+"""Columns that the records also contain, in addition to parts."""
 WHAT = ("row", "input", "digest", "reference")
 
 Array = NDArray[Any]
@@ -31,28 +31,29 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Item of an evaluation: a row, a benchmark sample, a seed prompt or a query.
+    """Item to evaluate: a row, a benchmark sample, a seed prompt or a query.
 
     Parameters
     ----------
     id : str
         Unique id.
     content_hash : str, optional
-        Hash of input and reference; by default computed from them.
+        Hash of input and reference; by default, it is computed from them.
     group : str, optional
-        Group of the unit; units of a group are resampled together. By default a group of its own.
+        Group of the unit; the units of a group are resampled together. By default, the unit forms
+        its own group.
     parts : mapping of str to str, optional
         Parts of the unit by name, such as ``{"language": "de"}``.
     input : object, optional
-        Input, as JSON types.
+        Input, a JSON value.
     reference : object, optional
-        Reference, as JSON types.
+        Reference, a JSON value.
     more : mapping of str to (str, int, float or None), optional
-        Additional columns in the table of units.
+        Additional columns of the table of units.
     slice : str, optional
-        Slice of the unit; by default every slice with a record of it.
+        Slice of the unit; by default, every slice with a record of the unit.
     row : int, optional
-        Position in the data, from 0; by default the index of the unit.
+        Position in the data, counted from 0; by default, the index of the unit.
 
     Examples
     --------
@@ -71,18 +72,18 @@ class Unit:
     row: int | None = None
 
     def __post_init__(self) -> None:
-        said = self.input is not None or self.reference is not None
-        if said and not self.content_hash:  # no hash without content
+        has_content = self.input is not None or self.reference is not None
+        if has_content and not self.content_hash:  # no hash without content
             object.__setattr__(self, "content_hash", content_hash(self.input, self.reference))
 
 
 def units_table(
     records: Mapping[tuple[str, str], Records] | None, units: Iterable[Unit] = ()
 ) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the columns of ``units.parquet``, and their entry in the manifest.
+    """Return the columns of ``units.parquet`` and their entry in the manifest.
 
-    Records determine the units, with hash, group and parts; ``units`` adds their content. The table
-    therefore contains the evaluated units, even if a run was stopped early.
+    The records determine the units and their hash, group and parts; ``units`` adds their content.
+    The table therefore contains only evaluated units, even if the run was stopped early.
 
     Secrets in inputs and references are redacted, and strings are truncated to `MAX_CHARS`
     characters. Units without a record are omitted unless they have a slice, such as rows used for
@@ -100,11 +101,11 @@ def units_table(
     given = list(units)
     if not given:
         return who, {"parts": parts}
-    columns, asked = _matched(who, parts, given)
-    texts = [None if unit is None else shown_input(unit.input) for unit in asked]
-    rights = [None if unit is None else shown_input(unit.reference) for unit in asked]
+    columns, matched = _matched(who, parts, given)
+    texts = [None if unit is None else shown_input(unit.input) for unit in matched]
+    rights = [None if unit is None else shown_input(unit.reference) for unit in matched]
     what: dict[str, list[Any]] = {
-        "row": [-1 if unit is None else unit.row for unit in asked],
+        "row": [-1 if unit is None else unit.row for unit in matched],
         "input": [None if text is None else kept_text(text) for text in texts],
         "digest": [
             # whitespace and Unicode form make no difference
@@ -117,8 +118,10 @@ def units_table(
     }
     for name in dict.fromkeys(name for unit in given for name in unit.more):
         if name.lower() in map(str.lower, (*columns, *what)):
-            raise InvalidInputError(f"units have a column {name!r} already; choose another name")
-        what[name] = [None if unit is None else unit.more.get(name) for unit in asked]
+            raise InvalidInputError(
+                f"the table of units already has a column {name!r}; choose another name"
+            )
+        what[name] = [None if unit is None else unit.more.get(name) for unit in matched]
     columns |= {
         name: typed_column(values)
         for name, values in what.items()
@@ -131,7 +134,7 @@ def units_table(
 def _of_records(
     records: Mapping[tuple[str, str], Records],
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return information about units found in records, and the stored names of parts."""
+    """Return the units found in records, and the stored names of parts."""
     found: dict[str, list[Array]] = {name: [] for name in WHO}
     sides: list[tuple[str, dict[str, Array]]] = []
     for slice_name, scorer in sorted(records):
@@ -161,7 +164,7 @@ def _of_records(
 
 
 def _first_of_each(records: Records) -> dict[str, Array]:
-    """Return the columns of units; a group that consists of the unit itself is None.
+    """Return columns with one row per unit; a group that is just the unit itself is None.
 
     Parts that differ between the attempts at a unit, such as fold numbers, are omitted.
     """
@@ -187,29 +190,29 @@ def _first_of_each(records: Records) -> dict[str, Array]:
 def _matched(
     who: Mapping[str, Array], parts: Mapping[str, str], given: Sequence[Unit]
 ) -> tuple[dict[str, Array], list[Unit | None]]:
-    """Return the stored information and the given unit for each row, in order."""
+    """Match records with units; return the columns and the unit of each row, in order."""
     columns = {name: column.tolist() for name, column in who.items()}
     left = {
         key: at for at, key in enumerate(zip(columns["slice"], columns["unit_id"], strict=True))
     }
     slices = list(dict.fromkeys(columns["slice"]))
-    asked: list[Unit | None] = [None] * len(left)
+    matched: list[Unit | None] = [None] * len(left)
     for place, unit in enumerate(given):
-        told = unit if unit.row is not None else replace(unit, row=place)
+        placed = unit if unit.row is not None else replace(unit, row=place)
         for name in slices if unit.slice is None else [unit.slice]:
             at = left.pop((name, unit.id), None)
             if at is not None:
-                asked[at] = told
+                matched[at] = placed
             elif unit.slice is not None:
                 line = dict(zip(WHO, (name, unit.id, unit.content_hash, unit.group), strict=True))
                 line |= {parts[key]: value for key, value in unit.parts.items() if key in parts}
                 for column, values in columns.items():
                     values.append(line.get(column))
-                asked.append(told)
+                matched.append(placed)
     order = _order(columns)
     return (
         {name: objects([values[at] for at in order]) for name, values in columns.items()},
-        [asked[at] for at in order],
+        [matched[at] for at in order],
     )
 
 
@@ -219,7 +222,7 @@ def _order(columns: Mapping[str, Iterable[Any]]) -> list[int]:
 
 
 def typed_column(values: Sequence[Any]) -> Array:
-    """Return a column of integers, floats, or strings with None for missing values.
+    """Convert values to a column of integers, floats, or strings with None for missing values.
 
     Examples
     --------
@@ -234,7 +237,7 @@ def typed_column(values: Sequence[Any]) -> Array:
 
 
 def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
-    """Return an input for display: strings unchanged, several features as "name: value".
+    """Format an input for display: strings unchanged, several features as "name: value".
 
     ``names`` are the names of the features. Values other than strings, numbers and lists become
     JSON.
@@ -255,7 +258,7 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
 
 
 def kept_text(text: str) -> str:
-    """Return a string for storage: encodable, without secrets, truncated.
+    """Prepare a string for storage: make it encodable, redact secrets, and truncate it.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Atomic writing of runs: readers see the old run, the new one, or an unfinished one.
+"""Write runs atomically: readers see the old run, the new one, or an unfinished one.
 
-Everything is written and synced in a staging folder inside the run folder. Only renames follow: the
-manifest with status "running", the files, the manifest with status "complete".
+All files are written and synced in a staging folder inside the run folder. They are then renamed in
+this order: the manifest with status "running", the files, the manifest with status "complete".
 """
 
 import secrets
@@ -45,27 +45,27 @@ def write_run(
     tables: Mapping[str, Columns] | None = None,
     overwrite: bool = False,
 ) -> Run:
-    """Write a run folder with manifest, results and records, atomically.
+    """Write a run folder with manifest, results and records atomically.
 
     Equal results and records give byte-identical ``results.json`` and ``records.parquet``. Secrets
-    are redacted (see `redact_secrets`): strings that look like a secret or follow the name of one,
-    and in configurations all strings under a key that names one. Names of slices, scorers and
-    metrics and the ids of units are unchanged.
+    are redacted (see `redact_secrets`): strings that look like a secret or follow the name of one
+    and, in configurations, all strings under a key that names one. The names of slices, scorers and
+    metrics and the ids of units are left unchanged.
 
     Parameters
     ----------
     run_dir : path
-        Folder; created if needed. Other files in it are kept.
+        Folder of the run, created if needed. Other files in it are kept.
     results : mapping
-        Content of ``results.json``.
+        Contents of ``results.json``.
     manifest : mapping or RunManifest
-        Provenance; status, artifacts and hashes are added.
+        Provenance of the run; status, artifacts and hashes are added.
     results_full : mapping, optional
-        Content of ``results_full.json``.
+        Contents of ``results_full.json``.
     records : mapping of (slice, scorer) to Records, optional
-        Content of ``records.parquet``.
+        Contents of ``records.parquet``.
     tables : mapping of file name to columns, optional
-        Additional Parquet files by name, such as ``responses.parquet``; see `Run.table`.
+        Additional Parquet files, such as ``responses.parquet``; see `Run.table`.
     overwrite : bool, default False
         Whether to replace an existing run. An interruption leaves the old run, the new one, or a
         run that `run_state` reports as incomplete.
@@ -73,15 +73,15 @@ def write_run(
     Returns
     -------
     Run
-        The run, read back from disk.
+        Run as read back from disk.
 
     Raises
     ------
     ArtifactError
-        If an existing run may not be replaced, another process is writing to it, or writing fails;
-        an existing run is then unchanged.
+        If an existing run must not be replaced, another process is writing to it, or writing fails.
+        An existing run is then unchanged.
     InvalidInputError
-        If results do not match the schema, or results and manifest name different runs.
+        If the results do not match the schema, or the results and the manifest name different runs.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def run_content(
     records: Mapping[tuple[str, str], Records] | None,
     tables: Mapping[str, Columns] | None,
 ) -> Content:
-    """Return the files of a run after validation."""
+    """Validate the contents of a run and return its files."""
     files = {RESULTS: _results_bytes(results, "results")}
     if results_full is not None:
         files[RESULTS_FULL] = _results_bytes(results_full, "results_full", indent=None)
@@ -137,7 +137,9 @@ def run_content(
         stored[RECORDS] = columns, layout.to_dict()
     for name, given in (tables or {}).items():
         if Path(name).name != name or Path(name).suffix != ".parquet" or name == RECORDS:
-            raise InvalidInputError(f"`tables` names {name!r}; it must be a .parquet file's name")
+            raise InvalidInputError(
+                f"`tables` names {name!r}; it must be the name of a .parquet file"
+            )
         arrays = {column: np.asarray(values) for column, values in given.items()}
         texts = [column for column, array in arrays.items() if array.dtype.kind in "OUS"]
         stored[name] = arrays, {"texts": texts, "numbers": [c for c in arrays if c not in texts]}
@@ -156,7 +158,7 @@ def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2
 
 
 def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the manifest completed with the required fields."""
+    """Complete a manifest with the required fields."""
     payload = sanitize_for_json(manifest)
     if not isinstance(payload, dict):
         raise InvalidTypeError(f"`manifest` must be a mapping, got {type(manifest).__name__}")
@@ -179,11 +181,11 @@ def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> di
 
 
 def _refuse(folder: Path, overwrite: bool) -> None:
-    """Raise if the folder contains something that must not be replaced."""
+    """Raise an error if the folder contains anything that must not be replaced."""
     if overwrite or not folder.exists():
         return
     if not folder.is_dir():
-        raise ArtifactError(f"{folder}: is a file; a run needs a folder")
+        raise ArtifactError(f"{folder}: is a file; pass a folder for the run")
     status = _status(folder)
     if status == "complete":
         raise ArtifactError(f"{folder}: contains a finished run; pass overwrite=True to replace it")
@@ -211,7 +213,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 class Writing:
-    """A run that is being written while its lock is held."""
+    """Run that is being written while its lock is held."""
 
     def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -267,9 +269,9 @@ class Writing:
         return artifacts
 
     def _commit(self, artifacts: Mapping[str, Any], stale: set[str]) -> None:
-        """Rename all files; meanwhile the status of the run is "running".
+        """Rename all files; meanwhile, the status of the run is "running".
 
-        If a power failure reorders the renames, files do not match their hashes.
+        If a power failure reorders the renames, the files do not match their hashes.
         """
         (self.staging / _RUNNING).replace(self.folder / MANIFEST)
         for name in stale:
@@ -280,7 +282,7 @@ class Writing:
         sync_folder(self.folder)
 
     def _stale(self) -> set[str]:
-        """Return the files of the replaced run inside the folder."""
+        """Return the files in the folder that belong to the replaced run."""
         listed: Any = {}
         if self.replaces:
             try:
@@ -293,7 +295,7 @@ class Writing:
     def _failure(self, error: Exception, staged: bool) -> str:
         why = getattr(error, "strerror", None) or str(error).replace(str(self.staging), "…")
         if staged:
-            after = "the run is incomplete, write it again"
+            after = "the run is incomplete; write it again"
         else:
             after = "the existing run is unchanged" if self.replaces else "nothing was written"
         return f"{self.folder}: the run could not be written: {why}; {after}"

@@ -21,7 +21,7 @@ _STATUSES = ("ok", "skipped", "error")
 
 @dataclass(frozen=True, slots=True)
 class MetricResult(Displayed):
-    """Value of a metric, or the reason for its absence; alias `artifacts.MetricState`.
+    """Value of a metric, or the reason why there is none; alias `artifacts.MetricState`.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return metric.strip(), found
 
     def _missing(self, name: object) -> str:
-        """Return the message for an unknown name, with the nearest names and an example address."""
+        """Return the message for an unknown name, with similar names and an example address."""
         message = f"no cell {name!s:.80}: {nearest(str(name), list(self))}"
         if not self.slices or not self._results:
             return message
@@ -189,14 +189,14 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return {name: cell.to_dict() for name, cell in self.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell, including slices; all tables are derived from them."""
+        """Return one flat dict per cell, including slices, from which all tables are derived."""
         rows = [_row("", name, cell) for name, cell in self.items()]
         for slice_name, card in self.slices.items():
             rows += [_row(slice_name, name, cell) for name, cell in card.items()]
         return rows
 
     def to_pandas(self) -> Any:
-        """Return one row per metric, slices included; needs the ``dataframe`` extra.
+        """Return one row per metric, including slices; requires the ``dataframe`` extra.
 
         The columns are metric, value, low, high, n, status, reason, confidence, n_resamples and
         method; with slices, the first is the name of ``by``.
@@ -209,7 +209,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return pandas.DataFrame(columns)
 
     def plot(self) -> Any:
-        """Return a chart of the values with their intervals; needs the ``report`` extra.
+        """Return a chart of the values with their intervals; requires the ``report`` extra.
 
         Returns
         -------

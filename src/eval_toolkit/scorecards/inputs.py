@@ -1,4 +1,4 @@
-"""Input handling for `scorecard`: string labels, parts, and weights under either name."""
+"""Input handling for `scorecard`: string labels, parts, and weights under either of two names."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from eval_toolkit.errors import InvalidInputError
 
 
 def row_labels(y_true: ArrayLike, positive: object = None) -> BoolArray:
-    """Return labels as booleans; labels other than 0 and 1 require ``positive``.
+    """Return the labels as booleans; labels other than 0 and 1 require ``positive``.
 
     Examples
     --------
@@ -21,8 +21,8 @@ def row_labels(y_true: ArrayLike, positive: object = None) -> BoolArray:
     >>> row_labels(["ham", "spam"])
     Traceback (most recent call last):
         ...
-    eval_toolkit.errors.InvalidInputError: y_true[0] is 'ham'; labels must be 0 or 1: name the \
-positive one, positive='spam' (there are 'ham', 'spam')
+    eval_toolkit.errors.InvalidInputError: y_true[0] is 'ham'; labels must be 0 or 1: pass the \
+positive label, such as positive='spam' (labels: 'ham', 'spam')
     """
     array = validation.as_array(y_true, "y_true")
     if array.dtype.kind not in "OUST" and positive is None:
@@ -50,7 +50,7 @@ def _words(array: NDArray[Any], values: list[object], row: int) -> str:
     message = f"y_true[{row}] is {array[row : row + 1].tolist()[0]!r}; labels must be 0 or 1"
     if len(found) > 20 or array.ndim != 1:
         return message
-    return f"{message}: name the positive one, positive={found[-1]!r} (there are {_listed(values)})"
+    return f"{message}: pass the positive label, such as positive={found[-1]!r} (labels: {_listed(values)})"
 
 
 def _distinct(values: list[object]) -> list[object]:

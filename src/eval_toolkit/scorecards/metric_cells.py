@@ -1,4 +1,4 @@
-"""One cell per metric: a value, and an interval from resamples shared by all metrics."""
+"""Cells of a scorecard: one value per metric, with intervals from shared resamples."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def weighted_cells(
 
 @dataclass(eq=False)
 class _Draft:
-    """Builder of a cell: first the value, then the interval."""
+    """Builder of a cell, which sets the value first and then the interval."""
 
     spec: MetricSpec
     statistic: Statistic | None = None
@@ -183,7 +183,7 @@ def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) 
         what = "rows" if plan.unit_of_row is None else "groups"
         for draft in resampled:
             draft.reason = (
-                f"bootstrap unavailable: {plan.n_units} {what}, at least {MIN_UNITS} are needed"
+                f"bootstrap unavailable: {plan.n_units} {what}; at least {MIN_UNITS} are needed"
             )
         return
     for sharing in _sharing_draws(resampled, plan):

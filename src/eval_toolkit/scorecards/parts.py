@@ -3,7 +3,7 @@ r"""Names of parts of the data: ``language=de``, ``subject=Africa``, ``fold=3``,
 A part of a slice is named by the conditions that its units satisfy: one ``key=value`` per
 condition, in the order of the run, or ``all`` for the whole slice. A key or value that is empty or
 contains a space or one of ``& = / @ " \`` is written as a JSON string, ``subject="high school
-physics"``; quotes are optional around values with spaces inside. In a run with several slices the
+physics"``; quotes are optional for values with inner spaces. In a run with several slices, the
 slice comes first, ``slice=test&language=de``.
 """
 
@@ -17,9 +17,9 @@ from eval_toolkit.errors import InvalidInputError
 WHOLE = "all"
 """Name of the part with all units of a slice."""
 SLICE = "slice"
-"""Key for the slice name in runs with several slices."""
+"""Key of the slice name, used in runs with several slices."""
 FOLD, SEED = "fold", "seed"
-"""Keys for a fold: its number, and its seed if there are several seeds."""
+"""Keys of a fold: its number, and its seed if there are several."""
 
 _BARE = re.compile(r'[^\s"&=/@\\]+')
 _KEY = re.compile(r'\s*([^\s"&=/@\\]+)\s*=\s*')
@@ -27,7 +27,7 @@ _VALUE = re.compile(r'[^"&/\\]*[^"&/\\\s]')
 PART_START = re.compile(
     r'\s*(?:all(?=\s*(?:/|$))|(?:"(?:[^"\\]|\\.)*"|[^\s"&=/@\\]+)\s*=)', re.DOTALL
 )
-"""Matches the start of a part, but not of a metric name."""
+"""Pattern that matches the start of a part, but not of a metric name."""
 
 
 def quoted(text: str) -> str:
@@ -42,17 +42,17 @@ def quoted(text: str) -> str:
 
 
 def json_string(text: str) -> str:
-    r"""Return a string as a JSON string of printable characters.
+    r"""Return a text as a JSON string of printable characters.
 
     Examples
     --------
     >>> print(json_string("zwölf"), json_string(chr(10)))
     "zwölf" "\n"
     """
-    made = json.dumps(text, ensure_ascii=False)
-    if made.isprintable():
-        return made
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in made)
+    encoded = json.dumps(text, ensure_ascii=False)
+    if encoded.isprintable():
+        return encoded
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in encoded)
 
 
 def format_part(pairs: Mapping[str, str]) -> str:
@@ -79,7 +79,7 @@ def parse_part(text: str) -> dict[str, str]:
     """
     pairs, rest = read_part(text)
     if rest.strip():
-        raise _malformed(text, f"unexpected {rest.strip()!r} after it")
+        raise _malformed(text, f"unexpected {rest.strip()!r} at the end")
     return pairs
 
 
@@ -122,7 +122,7 @@ def _value(rest: str, text: str) -> tuple[str, str]:
     else:
         bare = _VALUE.match(rest)
         if bare is None:
-            raise _malformed(text, 'a value is missing; an empty one is written ""')
+            raise _malformed(text, 'a value is missing; write "" for an empty value')
         value, rest = bare[0], rest[bare.end() :].lstrip()
     if rest and rest[0] not in "&/":
         raise _malformed(text, 'a value with special characters must be quoted, as in "a & b"')
@@ -147,7 +147,7 @@ def _malformed(text: str, why: str) -> InvalidInputError:
 def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:
     """Return the numbers of test rows and positives over all folds (minimum over seeds).
 
-    The result is empty if there are no folds, or the size of one is unknown.
+    The result is empty if there are no folds, or if the size of a fold is unknown.
 
     Examples
     --------

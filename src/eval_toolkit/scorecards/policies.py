@@ -1,4 +1,4 @@
-"""`summarise` with values under different assumptions about failed attempts."""
+"""Scorecards that also report values under different assumptions about failed attempts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def with_error_policies(
     seed: int = 42,
     cut_short: Mapping[str, BoolArray] | None = None,
 ) -> Scorecard:
-    """Summarise records, and add to each cell its range over possible outcomes of failed attempts.
+    """Summarise records, adding the range of each value over outcomes of failed attempts.
 
     Parameters
     ----------
@@ -58,22 +58,22 @@ def with_error_policies(
     macro : bool, default False
         Whether to add ``<metric>_macro``, the unweighted mean over parts.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        Treatment of failed attempts in value and interval, as in `summarise`.
+        Treatment of failed attempts in the value and the interval, as in `summarise`.
     confidence, seed
         As in `summarise`.
     cut_short : mapping of str to ndarray of bool, optional
-        Masks, by column, of records whose value is missing not at random; the mean over the other
-        records is then biased.
+        Masks, by column, of records whose values are missing not at random, so that the mean over
+        the other records is biased.
 
     Returns
     -------
     Scorecard
-        If attempts failed, ``details`` has ``error_rate`` (skipped attempts are not counted unless
-        they were cut short) and the value with failures excluded (``exclude``), counted as 0
+        If attempts failed, ``details`` contains the ``error_rate`` (which ignores skipped attempts
+        unless they were cut short) and the value with failures excluded (``exclude``), counted as 0
         (``as_zero``; as the worst value if 0 is best), and counted as the worst and best possible
-        value (``worst``, ``best``; ``low`` and ``high`` if neither direction is better; None
+        value (``worst`` and ``best``, or ``low`` and ``high`` if neither direction is better; None
         without a bound). ``bounds_ci`` covers the mean for any outcome of the failed attempts; see
-        `inference.missing_bounds`. Attempts that were cut short also widen these bounds;
+        `inference.missing_bounds`. Attempts that were cut short widen these bounds, too;
         ``censored`` is their number.
 
     Raises
@@ -124,7 +124,7 @@ def with_error_policies(
 
 
 def _with(cell: MetricResult, extra: Mapping[str, Any]) -> MetricResult:
-    """Return the cell with additional details; ``bounds_ci`` is widened to include the interval."""
+    """Return the cell with more details; ``bounds_ci`` is extended to include its interval."""
     details = {**cell.details, **extra}
     ends = details.get("bounds_ci")
     if ends is not None and cell.ci is not None:
@@ -162,7 +162,7 @@ def _under_policies(
         if value is None or math.isfinite(value):
             values = _unit_values(records, spec, starts, value, lacking)
         if values and value is not None and spec.answer and policy in ("worst", "best"):
-            values = _whatever_was_voted(values, np.logical_or.reduceat(lacking, starts), value)
+            values = _bounded_votes(values, np.logical_or.reduceat(lacking, starts), value)
         if values and policy in ("worst", "best"):
             ends[policy] = values
         for place, number in _means(values, masks).items():
@@ -242,7 +242,7 @@ def _unit_values(
     failed_is: float | None,
     failed: BoolArray,
 ) -> tuple[FloatArray, BoolArray]:
-    """Return one value per unit with failures excluded or imputed, and a mask of valid units."""
+    """Return one value per unit, with failures excluded or imputed, and a mask of valid units."""
     measured = records.status[spec.column] == "ok"
     values = np.where(measured, records.columns[spec.column], 0.0)
     if failed_is is not None:
@@ -257,10 +257,10 @@ def _unit_values(
     return sums / np.maximum(counts, 1), counts > 0
 
 
-def _whatever_was_voted(
+def _bounded_votes(
     given: tuple[FloatArray, BoolArray], failed: BoolArray, value: float
 ) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k, with units at a bound if a vote is unknown, since one vote may decide."""
+    """Return maj@k, set to a bound for units with an unknown vote, which may be decisive."""
     values, there = given
     return np.where(failed, value, values), there
 

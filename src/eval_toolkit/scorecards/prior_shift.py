@@ -54,7 +54,7 @@ class PriorShift:
         elif isinstance(spec, ScoreSpec):
             return self._scores(spec), details
         raise InvalidInputError(
-            f"{spec.name} cannot be reported at an assumed prior: it takes no sample weights"
+            f"{spec.name} cannot be reported at an assumed prior: it does not support sample weights"
         )
 
     def _counts(self, bound: AtThreshold) -> AtThreshold:
@@ -67,7 +67,7 @@ class PriorShift:
     def _scores(self, spec: ScoreSpec) -> Statistic:
         """Return the statistic of the weighted metric.
 
-        Pure rank metrics need no weights.
+        ROC-AUC and recall at a false-positive rate do not depend on the prevalence.
         """
         own = spec.statistic
         if isinstance(own, (RocAuc, RecallAtFpr)):
@@ -87,7 +87,7 @@ class PriorShift:
 
 @dataclass(frozen=True)
 class _WeightedMetric:
-    """A metric with sample weights that reweight classes to the assumed prevalence."""
+    """Metric with sample weights that reweight the classes to the assumed prevalence."""
 
     function: Any
     prior: float
@@ -105,7 +105,7 @@ class _WeightedMetric:
 
 @dataclass(frozen=True)
 class _ShiftedCounts:
-    """A function of confusion counts with classes scaled to the assumed prevalence."""
+    """Function of confusion counts, with the classes scaled to the assumed prevalence."""
 
     statistic: AtThreshold
     prior: float

@@ -22,7 +22,7 @@ LARGEST_VALUE = 1e75
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records(Displayed):
-    """A table of records sorted by unit and attempt; see `from_columns` and `from_rows`.
+    """Table of records sorted by unit and attempt; see `from_columns` and `from_rows`.
 
     Examples
     --------
@@ -33,13 +33,13 @@ class Records(Displayed):
 
     unit_id: Strings
     content_hash: Strings
-    """Hash of the raw input and target; "" if unknown."""
+    """Hash of each unit's raw input and target; "" if unknown."""
     group: Strings
-    """Group of each unit (by default the unit itself); units in a group are not independent."""
+    """Group of each unit, by default the unit itself; units in the same group may be dependent."""
     attempt: IntArray
     slices: Mapping[str, Strings]
     columns: Mapping[str, NDArray[Any]]
-    """Columns of numbers, or of strings and None; only meaningful if the status is "ok"."""
+    """Columns of numbers, or of strings and None; values are only valid if their status is "ok"."""
     status: Mapping[str, Strings]
     """Status of each value, by column: "ok", "skipped" or "error"."""
     reason: Mapping[str, Strings] = field(default_factory=dict)
@@ -93,8 +93,8 @@ class Records(Displayed):
         Returns
         -------
         Records
-            Records sorted by unit and attempt. The input order only affects the numbering of units
-            without ``unit_id`` and attempts without ``attempt``.
+            Records sorted by unit and attempt. The input order matters only for numbering units if
+            there is no ``unit_id``, and attempts if there is no ``attempt``.
 
         Raises
         ------
@@ -170,8 +170,9 @@ class Records(Displayed):
         y_true, y_score : array-like of shape (n,)
             Labels and scores.
         inputs : sequence, optional
-            Scored inputs, used for content hashes and, by default, unit ids. Equal inputs with
-            equal labels are distinguished by score, group and slices, not by position.
+            Inputs that were scored; they determine the content hashes and, by default, the unit
+            ids. Equal inputs with equal labels are distinguished by score, group and slices, not by
+            position.
         unit_id, group, slices
             As in `from_columns`.
 
@@ -215,7 +216,7 @@ class Records(Displayed):
         Parameters
         ----------
         rows : array-like of int or of bool
-            Unique positions in any order, or a mask.
+            Positions in any order, without repetition, or a mask.
 
         Returns
         -------
@@ -249,7 +250,7 @@ class Records(Displayed):
         )
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per record; needs the ``dataframe`` extra.
+        """Return a pandas DataFrame with one row per record; requires the ``dataframe`` extra.
 
         The columns are named as in ``records.parquet``: ``correct``, ``correct.status``,
         ``correct.reason``, and ``part:<name>`` for slices. Values without status "ok" are missing.
@@ -258,22 +259,24 @@ class Records(Displayed):
         return pandas.DataFrame(self._columns())
 
     def to_polars(self) -> Any:
-        """Return a polars DataFrame with the columns of `to_pandas`; needs polars."""
+        """Return a polars DataFrame with the columns of `to_pandas`; requires polars."""
         polars = require("polars", feature="Records.to_polars")
         return polars.DataFrame(self._columns(), strict=False)
 
     def _columns(self) -> dict[str, list[Any]]:
-        made = {name: getattr(self, name).tolist() for name in ("unit_id", "content_hash", "group")}
-        made["attempt"] = self.attempt.tolist()
-        made |= {f"part:{name}": part.tolist() for name, part in self.slices.items()}
+        frame = {
+            name: getattr(self, name).tolist() for name in ("unit_id", "content_hash", "group")
+        }
+        frame["attempt"] = self.attempt.tolist()
+        frame |= {f"part:{name}": part.tolist() for name, part in self.slices.items()}
         for name, column in self.columns.items():
             states = self.status[name].tolist()
             values = zip(column.tolist(), states, strict=True)
-            made[name] = [value if state == "ok" else None for value, state in values]
-            made[f"{name}.status"] = states
+            frame[name] = [value if state == "ok" else None for value, state in values]
+            frame[f"{name}.status"] = states
             why = self.reason.get(name)
-            made[f"{name}.reason"] = [""] * len(self) if why is None else why.tolist()
-        return made
+            frame[f"{name}.reason"] = [""] * len(self) if why is None else why.tolist()
+        return frame
 
 
 def is_text(column: NDArray[Any]) -> bool:
@@ -387,7 +390,7 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
     if len(again):
         raise InvalidInputError(
-            f"rows[{again[0]}] is {at[again[0]]}, as before; each record may be selected only once"
+            f"rows[{again[0]}] is {at[again[0]]} again; each record may be selected only once"
         )
     return at
 

@@ -103,7 +103,7 @@ def _counted(
     scored: bool = False,
     texts: bool = False,
 ) -> _Counted:
-    """Return the records with a value in every column; failed records follow the policy."""
+    """Return the records with a value in every column, treating failed records by the policy."""
     for column in columns:
         if column not in records.columns:
             raise InvalidInputError(
@@ -143,7 +143,7 @@ def reduce_attempts(
     options: Options,
     spec: ColumnSpec | SumsSpec | None = None,
 ) -> Units:
-    """Reduce attempts to units; a record counts if all its columns have values.
+    """Reduce attempts to units; a record counts if all of its columns have values.
 
     Without a ``spec``, the columns are labels and scores.
     """
@@ -215,9 +215,9 @@ def _together(
 
 
 def answers_of(records: Records, column: str) -> NDArray[Any]:
-    """Return the answers that vote; None for attempts without an answer.
+    """Return the answers to vote on; None for attempts without an answer.
 
-    Answers are only compared with each other. They are strings; older runs stored numbers.
+    Answers are only compared for equality. They are strings, or numbers in older runs.
 
     Examples
     --------
@@ -239,17 +239,17 @@ def voted(
 ) -> tuple[FloatArray, BoolArray]:
     """Return maj@k per unit from measured attempts, and a mask of units with enough of them.
 
-    ``starts`` are the positions of each unit's first record, ``measured`` marks the records that
-    count, and ``values`` is their correctness, 0 or 1.
+    ``starts`` contains the position of each unit's first record, ``measured`` is a mask of the
+    records that count, and ``values`` contains their correctness, 0 or 1.
 
     Examples
     --------
     >>> from eval_toolkit.metric_specs import maj_at_k
     >>> columns = {"right": [1, 1, 0], "answer": ["7", "7", "8"]}
     >>> records = Records.from_columns(columns, unit_id=["a"] * 3)
-    >>> everyone = np.ones(3, dtype=bool)
+    >>> measured = np.ones(3, dtype=bool)
     >>> spec = maj_at_k("right", 3, answer="answer")
-    >>> voted(records, spec, np.array([0]), everyone, records.columns["right"])[0]
+    >>> voted(records, spec, np.array([0]), measured, records.columns["right"])[0]
     array([1.])
     """
     n = np.add.reduceat(measured.astype(np.int64), starts)

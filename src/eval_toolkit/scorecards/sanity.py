@@ -11,9 +11,9 @@ from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.statistics import RocAuc
 
 _FAR_BELOW_CHANCE = 0.4
-"""ROC-AUC threshold for swapped labels; weak scorers may reach 0.45 by chance."""
+"""ROC-AUC below which labels look swapped; weak scorers may reach 0.45 by chance."""
 _LEAST_PERCENT = 10.0
-"""Minimum largest score of a scale that looks like percent, as opposed to odds or stars."""
+"""Smallest maximum score that suggests percentages rather than odds or star ratings."""
 
 
 def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
@@ -29,8 +29,8 @@ def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
     Returns
     -------
     list of str
-        One sentence per problem: a ROC-AUC with an interval far below 0.5 (swapped labels), 0/1
-        decisions instead of scores, or scores that look like percentages.
+        One sentence for each problem found: a ROC-AUC with an interval far below 0.5 (swapped
+        labels), 0/1 decisions instead of scores, or scores that look like percentages.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
     >>> sanity_notes([0, 1] * 20, [0.2, 0.7] * 20)
     []
     >>> print(sanity_notes([0, 1] * 20, [97.5, 3.99] * 20)[-1])
-    the scores range from 3.99 to 97.5, like percent: divide them by 100 if they are probabilities
+    the scores range from 3.99 to 97.5, like percentages: divide them by 100 if they are probabilities
     """
     labels, scores = validation.binary_pair(y_true, y_score)
     found = (_swapped(labels, scores), _not_scores(scores))
@@ -65,7 +65,7 @@ def _swapped(labels: BoolArray, scores: FloatArray) -> str:
         return ""
     return (
         f"ROC-AUC is {value:.3f} [{ci.ci_low:.3f}, {ci.ci_high:.3f}], far below 0.5: the labels "
-        "look swapped, or low scores mean positive; name the other label as the positive one, or "
+        "look swapped, or low scores mean positive; pass the other label as positive, or "
         "use 1 - score"
     )
 
@@ -73,13 +73,13 @@ def _swapped(labels: BoolArray, scores: FloatArray) -> str:
 def _not_scores(scores: FloatArray) -> str:
     if set(np.unique(scores)) == {0.0, 1.0}:
         return (
-            "the scores are 0 and 1 only, like decisions: ROC-AUC, PR-AUC and calibration need "
+            "all scores are 0 or 1, like decisions: ROC-AUC, PR-AUC and calibration need "
             "scores before the threshold; for decisions, report f1@0.5, precision@0.5 and recall@0.5"
         )
     low, high = float(scores.min()), float(scores.max())
     if low < 0.0 or not _LEAST_PERCENT < high <= 100.0:
         return ""
     return (
-        f"the scores range from {low:g} to {high:g}, like percent: divide them by 100 if they are "
+        f"the scores range from {low:g} to {high:g}, like percentages: divide them by 100 if they are "
         "probabilities"
     )

@@ -68,25 +68,27 @@ def scorecard(
         By default PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1, precision,
         recall and false-positive rate.
     positive : label, optional
-        Positive label; all other labels are negative.
+        Positive label; all other labels count as negative.
     threshold : float, optional
-        Scores at or above it count as positive, for metrics such as ``"f1"`` without a number.
+        Scores at or above the threshold count as positive. Used by metrics such as ``"f1"`` whose
+        name does not contain a threshold.
     by : array-like of shape (n,), optional
-        Part of each row, such as its language; ``card.slices`` has the scorecard of each part.
+        Part to which each row belongs, such as its language; ``card.slices`` contains the scorecard
+        of each part.
     bootstrap : bool, default True
         Whether to compute intervals.
     n_resamples, confidence, executor
         As in `bootstrap_ci`. All metrics share one set of resamples.
     method : {"BCa", "percentile", "basic", "studentized"}, optional
-        Method of all intervals. By default as in `bootstrap_ci`; see Notes.
+        Method used for all intervals; by default, as in `bootstrap_ci` (see Notes).
     seed, rng : int, Generator, …, default 42
         Random seed or generator; the two names are synonyms.
     groups : array-like of shape (n,), optional
-        Group of each row; rows of a group are not independent and are resampled together.
+        Group of each row; rows in the same group may be dependent and are resampled together.
     assumed_prior : float, optional
         Prevalence at which all metrics are reported, instead of the observed prevalence; classes
-        are reweighted and scores unchanged. Intervals are computed from the per-class rates; a
-        metric is skipped if the data are not informative about it at this prevalence.
+        are reweighted and scores unchanged. Intervals are computed from the per-class rates, and a
+        metric is skipped if the data are not informative about its value at this prevalence.
     weights, sample_weight : array-like of shape (n,), optional
         Survey or sample weights; the two names are synonyms. Intervals are those of `weighted_ci`;
         equal weights have no effect. Cannot be combined with ``method`` or ``assumed_prior``.
@@ -109,8 +111,8 @@ def scorecard(
     Proportions at a fixed threshold (recall, precision, accuracy …) of independent rows get Wilson
     intervals; ROC-AUC, PR-AUC and functions of several rates get closed-form score intervals, which
     are valid for small classes and near 0 and 1; all other metrics use the bootstrap, as in
-    `bootstrap_ci`. With fewer than 3 rows of a class, metrics that need both classes have a value
-    but no interval.
+    `bootstrap_ci`. With fewer than 3 rows of a class, metrics that require both classes have a
+    value but no interval.
 
     Examples
     --------
@@ -141,7 +143,7 @@ def scorecard(
 
 @dataclass(frozen=True)
 class _Settings:
-    """Intervals, and the prevalence at which metrics are reported."""
+    """Interval settings, and the prevalence at which metrics are reported."""
 
     intervals: Intervals
     assumed_prior: float | None

@@ -18,13 +18,13 @@ class Intervals:
     n_resamples: int = DEFAULT_N_RESAMPLES
     confidence: float = DEFAULT_CONFIDENCE
     method: str | None = None
-    """Interval method; None for the default of `bootstrap_ci`."""
+    """Interval method; None for the default method of `bootstrap_ci`."""
     seed: int = DEFAULT_SEED
     executor: Executor | None = None
 
 
 def check_specs(metrics: Sequence[MetricSpec | str] | None, *, at: At = None) -> list[MetricSpec]:
-    """Return the specs of `chosen_metrics` after checking for unique names and ``compute``."""
+    """Return the specs of `chosen_metrics`; raise unless they have unique names and ``compute``."""
     specs = chosen_metrics(metrics, at=at)
     seen: dict[str, int] = {}
     for index, spec in enumerate(specs):

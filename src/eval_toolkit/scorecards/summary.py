@@ -1,4 +1,4 @@
-"""`summarise`: reduce attempts to units, resample groups, and return result cells."""
+"""`summarise`: metrics of records, with attempts reduced to units and groups resampled."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ def summarise(
         columns; metrics of labels and scores read the columns ``label`` and ``score``, or others
         with `metric_specs.on_columns`.
     by : str, optional
-        Slice of the records; the scorecard's ``slices`` then contain the cells of each part.
+        Slice of the records; the scorecard's ``slices`` then contain the cells for each part.
     macro : bool, default False
         Whether to add ``<metric>_macro`` for means of columns: the unweighted mean over the parts
         of ``by``.
     reduce : {"mean", "median", "max", "min", "first"}, default "mean"
-        Reduction of the attempts at a unit to one value.
+        How the attempts at a unit are reduced to one value.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        Treatment of records with status "error"; excluded records are counted in ``n_errors``. If 0
-        is the best value, "as_zero" uses the worst value instead, and skips metrics without a worst
-        value. Means without a direction exclude failed records.
+        How records with status "error" are treated; excluded records are counted in ``n_errors``.
+        If 0 is the best value, "as_zero" uses the worst value instead, and metrics without a worst
+        value are skipped. Means without a direction exclude failed records.
     confidence : float, default 0.95
         Confidence level of the intervals.
     method : str, optional
@@ -108,9 +108,9 @@ def summarise(
     -------
     Scorecard
         Cells with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``. For means, ``details``
-        has ``kind``, ``standard_error`` (cluster-robust for grouped units) and the effective number
-        of equal-sized groups, ``n_groups_effective``. For functions of sums, it has the jackknife
-        standard error over groups.
+        contains ``kind``, ``standard_error`` (cluster-robust for grouped units) and the effective
+        number of equal-sized groups, ``n_groups_effective``. For functions of sums, it contains the
+        jackknife standard error over groups.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def summarise(
     --------
     >>> from eval_toolkit import metric_specs as ms
     >>> records = Records.from_columns(
-    ...     {"correct": [1, 0, 1, 1]}, unit_id=["a", "a", "b", "b"]  # two tries at two items
+    ...     {"correct": [1, 0, 1, 1]}, unit_id=["a", "a", "b", "b"]  # two attempts per item
     ... )
     >>> cell = summarise(records, [ms.mean_of("correct")])["correct"]
     >>> cell.value, cell.n_units
@@ -187,7 +187,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
-    """Return the spec for a part, which may have no repeated attempts to average."""
+    """Return the spec for a part, which may not contain repeated attempts."""
     if not is_of_column(spec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
@@ -240,15 +240,15 @@ def _why(records: Records, columns: Sequence[str], spec: MetricSpec | None = Non
         return ""
     there = records.unit_id[records.status[columns[0]] == "ok"].astype(str)
     most = int(np.unique(there, return_counts=True)[1].max(initial=0))
-    return f"; at most {most} of {k} attempts have one"
+    return f"; at most {most} of {k} attempts have a value"
 
 
 def _counted(cell: MetricResult, units: Units) -> MetricResult:
     return replace(cell, n_errors=units.n_errors, n_skipped=units.n_skipped)
 
 
-def _nothing(units: Units, why: str) -> MetricResult:
-    """Return the cell for a slice without any value."""
+def _empty_cell(units: Units, why: str) -> MetricResult:
+    """Return the cell of a slice without values."""
     reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped{why}"
     status = "error" if units.n_errors else "skipped"
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ def _nothing(units: Units, why: str) -> MetricResult:
 def _is_unbounded(
     n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
 ) -> bool:
-    """Return whether failures must count as the worst value, but the metric has none."""
+    """Return whether failures must count as the worst value but the metric has no worst value."""
     neither = is_of_column(spec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
@@ -288,20 +288,20 @@ def _scored_cells(
         units = (reduce_attempts if own else pooled)(records, columns, options)
         if units.plan.n_rows == 0:
             why = "" if units.n_units else _why(records, columns)
-            cells |= {spec.name: _nothing(units, why) for spec in some}
+            cells |= {spec.name: _empty_cell(units, why) for spec in some}
             continue
         label, score = columns
         given = units.values[label]
         if not np.isin(given, (0.0, 1.0)).all():
             odd = float(given[~np.isin(given, (0.0, 1.0))][0])
-            agree = ", and the attempts at one unit must agree on it" if own else ""
+            agree = ", and all attempts at a unit must have the same label" if own else ""
             raise InvalidInputError(
                 f"column {label!r} has a unit with the value {odd:g}; labels must be 0 or 1{agree}"
             )
         data = Columns.scored(given == 1.0, units.values[score])
         found = metric_cells(data, some, units.plan, options.how)
         if options.method not in (None, *_BOOTSTRAP_METHODS):
-            note = f"{options.method} applies to means of columns"
+            note = f"{options.method} applies only to means of columns"
             found = {name: _noted(cell, note) for name, cell in found.items()}
         if not own:
             found = {spec.name: _pooled_cell(found[spec.name], spec, units) for spec in some}  # type: ignore[arg-type]
@@ -330,12 +330,12 @@ def _noted(cell: MetricResult, note: str) -> MetricResult:
 
 
 def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> MetricResult:
-    """Return the mean over units with a closed-form interval, or else a bootstrap interval."""
+    """Return the mean over units, with a closed-form or else a bootstrap interval."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     values = units.values[spec.column]
     if len(values) == 0:
-        return _nothing(units, why)
+        return _empty_cell(units, why)
     if options.method in _BOOTSTRAP_METHODS:
         from eval_toolkit.inference.columns import Columns
         from eval_toolkit.scorecards.metric_cells import metric_cells
@@ -363,13 +363,13 @@ def _named_cell(
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     if units.plan.n_rows == 0:
-        return _nothing(units, why)
+        return _empty_cell(units, why)
     from eval_toolkit.scorecards.metric_cells import metric_cells
 
     cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
-        cell = _noted(cell, f"{options.method} applies to means of columns")
+        cell = _noted(cell, f"{options.method} applies only to means of columns")
     return replace(cell, details={**cell.details, "higher_is_better": spec.higher_is_better})
 
 
@@ -463,7 +463,7 @@ def _macro_cell(
 def _closed_form(
     values: FloatArray, plan: Plan, method: str | None, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
-    """Return a closed-form interval for the mean and a note; if None, the note is the reason."""
+    """Return a closed-form interval for the mean and a note, or None and the reason."""
     if method is None:
         try:
             ci = mean_interval(

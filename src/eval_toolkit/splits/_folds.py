@@ -73,7 +73,7 @@ def refuse_groups(
 
 
 def enough_per_class(slice_: EvalSlice, k: int) -> None:
-    """Raise unless each label has a row for each fold."""
+    """Raise unless each label has at least as many rows as there are folds."""
     counts = np.bincount(slice_.y_true, minlength=2)
     for label, count in enumerate(counts.tolist()):
         if 0 < count < k:

@@ -46,7 +46,7 @@ class GroupKFoldSplitter:
         If ``k`` < 2; when splitting, if there are no groups, a group is missing, or there are fewer
         groups than folds.
     MissingColumnError
-        (a KeyError) When splitting, if the column is missing.
+        When splitting, if the column is missing (also a KeyError).
 
     Examples
     --------
@@ -102,7 +102,7 @@ class StratifiedGroupKFoldSplitter:
         If ``k`` < 2; when splitting, if there are no groups, a group is missing, or there are too
         few groups or rows of a class.
     MissingColumnError
-        (a KeyError) When splitting, if the column is missing.
+        When splitting, if the column is missing (also a KeyError).
 
     Examples
     --------
@@ -146,7 +146,7 @@ class StratifiedGroupKFoldSplitter:
         return self.k
 
     def reseeded(self, seed: int) -> "StratifiedGroupKFoldSplitter":
-        """Return the same splitter with another seed."""
+        """Return a copy of the splitter with another seed."""
         return replace(self, seed=seed)
 
 
@@ -172,7 +172,7 @@ class SourceDisjointKFoldSplitter:
         If ``k`` < 2; when splitting, if a source is missing, there is only one, or ``groups`` are
         passed in addition to the column.
     MissingColumnError
-        (a KeyError) When splitting, if the column is missing.
+        When splitting, if the column is missing (also a KeyError).
 
     Warns
     -----
@@ -235,5 +235,5 @@ class SourceDisjointKFoldSplitter:
         return min(self.k, self._sources(checked_slice(slice_))[1])
 
     def reseeded(self, seed: int) -> "SourceDisjointKFoldSplitter":
-        """Return the same splitter with another seed."""
+        """Return a copy of the splitter with another seed."""
         return replace(self, seed=seed)

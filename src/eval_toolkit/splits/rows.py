@@ -109,7 +109,7 @@ class HoldoutSplitter:
         return 1
 
     def reseeded(self, seed: int) -> "HoldoutSplitter":
-        """Return the same splitter with another seed."""
+        """Return a copy of the splitter with another seed."""
         return replace(self, seed=seed)
 
 
@@ -177,5 +177,5 @@ class StratifiedKFoldSplitter:
         return self.k
 
     def reseeded(self, seed: int) -> "StratifiedKFoldSplitter":
-        """Return the same splitter with another seed."""
+        """Return a copy of the splitter with another seed."""
         return replace(self, seed=seed)

@@ -43,7 +43,7 @@ class TimeSeriesSplitter:
         row precedes the first test block, or the slice has a ``group_col`` or ``groups`` are
         passed.
     MissingColumnError
-        (a KeyError) When splitting, if the column is missing.
+        When splitting, if the column is missing (also a KeyError).
 
     Examples
     --------
@@ -123,7 +123,7 @@ class PurgedKFoldSplitter:
         is missing or invalid, a fold has no training row left, or the slice has a ``group_col`` or
         ``groups`` are passed.
     MissingColumnError
-        (a KeyError) When splitting, if the column is missing.
+        When splitting, if the column is missing (also a KeyError).
 
     References
     ----------

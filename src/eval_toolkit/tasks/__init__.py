@@ -1,6 +1,7 @@
-"""Benchmarks for language models: their data, prompts and graders, and how they are run.
+"""Benchmarks for language models: data, prompts, graders and execution.
 
-A task is a class (`BaseTask`), a composition (`Task`) or a file (`load_task`).
+A task is defined by a subclass of `BaseTask`, composed as a `Task`, or loaded from a file with
+`load_task`.
 """
 
 from typing import TYPE_CHECKING

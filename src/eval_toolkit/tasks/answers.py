@@ -1,4 +1,4 @@
-"""Parsing of choices in common dataset formats, and of answers that denote a choice."""
+"""Parsing of choices and answer keys in common dataset formats."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ ANSWER_KINDS = ("auto", "index", "number", "letter", "label", "text")
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Choices with optional labels and the indices of the correct ones."""
+    """Choices of an item, with optional labels and the indices of the correct choices."""
 
     texts: list[str]
     labels: list[str] = field(default_factory=list)
@@ -21,17 +21,17 @@ class Choices:
 
 
 def answer_key_to_index(key: str) -> int:
-    """Return the index of the choice denoted by an answer key; "A" and "1" are the first.
+    """Convert an answer key to the index of a choice; "A" and "1" denote the first choice.
 
     Parameters
     ----------
     key : str
-        Letter of either case, or number starting at 1.
+        Letter in either case, or number starting at 1.
 
     Returns
     -------
     int
-        Zero-based index.
+        Zero-based index of the choice.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def answer_key_to_index(key: str) -> int:
 
 
 def read_choices(value: Any, place: str) -> Choices:
-    """Parse the choices in a field, in any of the common formats."""
+    """Parse the choices in a field, which may have any of the common formats."""
     what = f"{place}: a choice"
     if isinstance(value, Mapping) and isinstance(value.get("text"), list):
         labels = value.get("label") or []
@@ -90,7 +90,7 @@ def read_choices(value: Any, place: str) -> Choices:
 
 def _checked(found: Choices, place: str) -> Choices:
     if not found.texts:
-        raise InvalidInputError(f"{place}: there are no choices")
+        raise InvalidInputError(f"{place}: the list of choices is empty")
     if "" in found.texts:
         raise InvalidInputError(f"{place}: choice {found.texts.index('') + 1} is empty")
     if found.labels and len(found.labels) != len(found.texts):
@@ -103,12 +103,13 @@ def _checked(found: Choices, place: str) -> Choices:
 def right_choices(
     answer: Any, found: Choices, kind: str, mapped: Mapping[str, str | int], place: str
 ) -> int:
-    """Return the zero-based index of the choice denoted by an answer."""
+    """Return the zero-based index of the choice that an answer denotes."""
     if mapped:
         key = text_of(answer, f"{place}: the answer")
         if key not in mapped:
             raise InvalidInputError(
-                f"{place}: the answer is {key!r}; answer_map has {', '.join(map(repr, mapped))}"
+                f"{place}: the answer is {key!r}, which is not in answer_map; its keys are "
+                f"{', '.join(map(repr, mapped))}"
             )
         answer = mapped[key]
         kind = "text" if isinstance(answer, str) else "index"
@@ -124,7 +125,7 @@ def right_choices(
 
 
 def _kind(answer: Any, found: Choices, place: str) -> str:
-    """Return how an answer denotes a choice; raise if it is ambiguous."""
+    """Return how an answer denotes a choice; raise an error if this is ambiguous."""
     if found.labels:
         return "label"
     if not isinstance(answer, str):

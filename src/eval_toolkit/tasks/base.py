@@ -1,4 +1,4 @@
-"""`BaseTask`: base class of benchmarks with overridable hooks."""
+"""Base class of benchmarks, `BaseTask`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,27 +27,27 @@ _FINGERPRINTED = 8
 
 
 class BaseTask(TaskPrompts[SubjectT]):
-    """Base class of benchmarks; subclasses set three names and define two hooks.
+    """Base class of benchmarks; subclasses set three class attributes and define two hooks.
 
     Parameters
     ----------
     num_fewshot : int, default 0
         Number of few-shot examples.
     rows : mapping of split to rows, or sequence of rows, optional
-        Rows of the data by split; a plain sequence is the sample split.
+        Rows of the data by split; a plain sequence is used as the sample split.
     data : path or mapping of split to path, optional
-        Location of the data instead of ``DATASET_PATH``: a file, a folder with a file per split, a
-        pattern with ``{split}`` or ``{subject}``, or a dataset on the Hub. Cells of CSV and TSV
-        files are strings, so rows with numbers get other ids than in JSON or Parquet.
+        Location of the data, overriding ``DATASET_PATH``: a file, a folder with one file per split,
+        a pattern with ``{split}`` or ``{subject}``, or a dataset on the Hub. Since cells of CSV and
+        TSV files are strings, rows with numbers have different ids than in JSON or Parquet files.
     seed : int, default 42
-        Random seed of the item order, the few-shot examples and the choice order. Each is drawn
-        per item, independently of limits, subjects and other items.
+        Random seed of the item order, the few-shot examples and the choice order. All of them are
+        drawn independently for each item and do not depend on limits, subjects or other items.
     subjects : sequence, optional
-        Subjects to keep; parts of tuple subjects may be "*".
+        Subjects to keep; elements of tuple subjects may be "*".
     revision : str, optional
         Revision of a Hub dataset; overrides ``REVISION`` and the lock file.
     user_prompt_suffix : str, optional
-        String appended to the question but not to examples; completion tasks only.
+        String appended to the question, but not to the examples; only for completion tasks.
     shuffle_choices : bool, default False
         Whether to shuffle the choices of each item.
 
@@ -60,9 +60,9 @@ class BaseTask(TaskPrompts[SubjectT]):
 
     Notes
     -----
-    A unit is identified by the item's own key (``ID_FIELD``, or the field "id" if none is named and
-    its values are unique) and otherwise by its content, so runs with another prompt, number of
-    examples or limit have the same units.
+    A unit is identified by the item's key (``ID_FIELD``, or by default the field "id" if its values
+    are unique), or else by its content. Runs with a different prompt, number of examples or limit
+    therefore have the same units.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class BaseTask(TaskPrompts[SubjectT]):
     LANGUAGE: Any = None
     VERSION: str = "1"
     _named_in: Origin = TYPED
-    """Origin of the names in ``METRICS``: code for a class, a file for a declaration."""
+    """Origin of the grader names in ``METRICS``: code for classes, a file for declared tasks."""
 
     stop_sequences: Sequence[str] | None = None
     max_tokens: int | None = None
@@ -99,7 +99,7 @@ class BaseTask(TaskPrompts[SubjectT]):
     attempts: int = 1
     """Default number of attempts per sample."""
     reasoning_tags: Sequence[tuple[str, str]] = REASONING_TAGS
-    """Tag pairs around a model's reasoning, which is not graded; () to grade it too."""
+    """Tag pairs that delimit a model's reasoning, which is not graded; () to grade it as well."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -151,21 +151,21 @@ class BaseTask(TaskPrompts[SubjectT]):
         seed: int = DEFAULT_SEED,
         **options: Any,
     ) -> "BaseTask[SubjectT]":
-        """Return the task with other subjects and another revision; the published interface.
+        """Create the task with other subjects or revision; part of the eval-framework interface.
 
         Parameters
         ----------
         num_fewshot, user_prompt_suffix, seed
             See the class.
         custom_subjects, custom_hf_revision
-            Same as ``subjects`` and ``revision`` of the class.
+            Alternative names of ``subjects`` and ``revision``.
         **options
-            Additional options of the class.
+            Other options of the class.
 
         Returns
         -------
         BaseTask
-            A task of this class.
+            New task of this class.
         """
         return cls(
             num_fewshot,
@@ -182,19 +182,19 @@ class BaseTask(TaskPrompts[SubjectT]):
         Parameters
         ----------
         limit : int, optional
-            Maximum number of items per subject; smaller limits take a prefix.
+            Maximum number of items per subject; a smaller limit selects a prefix of a larger one.
         order : {"shuffled", "file"}
-            Whether a limit takes random items or the first ones.
+            Whether a limit selects random items or the first items of the file.
 
         Returns
         -------
         list of Sample
-            Samples, ordered by subject.
+            Samples, grouped by subject.
 
         Raises
         ------
         InvalidInputError
-            If an item cannot be turned into a sample; the message names its row.
+            If an item cannot be converted to a sample; the message names its row.
         """
         return list(self.iterate_samples(limit, order=order))
 
@@ -232,7 +232,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         ]
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
-        """Return the samples of an item; override to make several samples per item."""
+        """Return the samples of an item; override to create several samples per item."""
         messages = tuple(self.construct_prompt(item))
         choices: Any = self._get_possible_completions(item)
         truth: Any = self._get_ground_truth(item)
@@ -257,16 +257,16 @@ class BaseTask(TaskPrompts[SubjectT]):
         return {"id": str(index), "subject": subject, "index": index}
 
     def _get_contexts(self, item: dict[str, Any]) -> tuple[list[str], str] | None:
-        """Return the question for each choice, and the continuation scored after each.
+        """Return a question for each choice, and the continuation to score after it.
 
-        The default, None, scores the choices themselves after a single question.
+        By default, returns None: the choices themselves are scored after a single question.
         """
         return None
 
     def _parts(
         self, item: dict[str, Any], messages: tuple[Message, ...], n_choices: int
     ) -> tuple[Part, ...]:
-        """Return a request per choice if each choice has its own question."""
+        """Return one request per choice if each choice has its own question."""
         found = self._get_contexts(item)
         if found is None:
             return ()
@@ -278,16 +278,16 @@ class BaseTask(TaskPrompts[SubjectT]):
             )
         if self.shuffle_choices:
             questions = [questions[at] for at in self._choice_order(item, n_choices)]
-        asked = max(at for at, turn in enumerate(messages) if turn.role is Role.USER)
+        question_at = max(at for at, turn in enumerate(messages) if turn.role is Role.USER)
         return tuple(
-            Part((*messages[:asked], Message(Role.USER, question)), (ending,))
+            Part((*messages[:question_at], Message(Role.USER, question)), (ending,))
             for question in questions
         )
 
     def _scored(
         self, item: dict[str, Any], choices: Any, truth: Any, prompt_end: str
     ) -> tuple[list[str], Any]:
-        """Return the scored choices and the reference, in the order of this item."""
+        """Return the choices to score, in the order of this item, and the reference."""
         if not choices:
             raise InvalidInputError(
                 f"{place_of(item)}: a log-likelihood task needs choices; define "
@@ -312,7 +312,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         return scored, right if several else right[0]
 
     def graders(self) -> list[Grader]:
-        """Return the graders: from ``METRICS``, the styler, or the response type."""
+        """Return the graders, given by ``METRICS``, the styler or the response type."""
         from eval_toolkit.graders.loading import default_graders, named_grader
 
         given = self.METRICS
@@ -324,18 +324,18 @@ class BaseTask(TaskPrompts[SubjectT]):
         return [named_grader(one, {}, origin=self._named_in) for one in made]
 
     def prompt_fingerprint(self) -> str:
-        """Return a SHA-256 hash of the number of examples and the first prompts.
+        """Return a SHA-256 hash of the number of examples and of the first prompts.
 
-        It covers the messages, choices and references of the 8 items whose ids come first, for any
-        limit, and detects changes of the prompts. Changes that only affect other items are not
-        detected: rows are covered by the hashes of the data, and the rest of the task's code by
-        ``VERSION``.
+        The hash detects changes to the prompts. It covers the messages, choices and references of
+        the 8 items with the smallest ids, regardless of the limit. Changes that affect only other
+        items are not detected; changes to the rows are covered by the hashes of the data, and other
+        changes to the code of the task by ``VERSION``.
         """
         items = [
             item for subject in self.subjects for item in self._items(subject, self.SAMPLE_SPLIT)
         ]
         first = sorted(items, key=lambda item: item.unit_id)[:_FINGERPRINTED]
-        shown = [
+        prompts = [
             [
                 sample.id,
                 [message.to_dict() for message in sample.messages],
@@ -346,10 +346,10 @@ class BaseTask(TaskPrompts[SubjectT]):
             for item in first
             for sample in self._samples_of(item)
         ]
-        return sha256_text(canonical_json([self.num_fewshot, shown]))
+        return sha256_text(canonical_json([self.num_fewshot, prompts]))
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the task for the manifest; reads the data."""
+        """Return the description of the task for the manifest, which requires reading the data."""
         names = [subject_name(subject) for subject in self.subjects]
         fingerprint = self.prompt_fingerprint()
         counts: dict[str, int] = {}
@@ -378,7 +378,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         }
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return the task's metadata, without reading data; part of the published interface."""
+        """Return the task's metadata without reading data; part of the eval-framework interface."""
         style = {} if self.TASK_STYLER is None else self.TASK_STYLER.get_extra_metadata()
         primary = {} if self.PRIMARY_METRICS is None else {"primary_metrics": self.PRIMARY_METRICS}
         return {
@@ -393,7 +393,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         }
 
     def markdown_doc(self, formatters: Sequence[Formatter] = ("plain",)) -> str:
-        """Return a documentation page of the task: its metadata, and a prompt in each format."""
+        """Return a documentation page with the task's metadata and a prompt in each format."""
         sample = next(self.iterate_samples(1, order="file"))
         lines = [f"# {self.NAME}", ""]
         lines += [f"- {name}: {value}" for name, value in self.get_metadata().items()]
@@ -406,9 +406,10 @@ class BaseTask(TaskPrompts[SubjectT]):
 
 
 def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
-    """Return a copy of a task with a class that overrides its own; the copy shares the data.
+    """Return a copy of a task whose class is extended by ``kind``; the copy shares the data.
 
-    ``state`` are attributes of the copy, which has the same name, but not the rendered prompts.
+    ``state`` contains attributes to set on the copy. The copy keeps the name, but not the rendered
+    prompts.
 
     Examples
     --------
@@ -430,7 +431,7 @@ def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
 
 
 def _identity(item: Item, n: int = 1) -> dict[str, Any]:
-    """Return the identity of an item's n-th sample."""
+    """Return the identity of the n-th sample of an item."""
     return {
         "id": item.unit_id if n == 1 else f"{item.unit_id}#{n}",
         "subject": item.subject,

@@ -1,4 +1,4 @@
-"""`Task`: a task composed of data, prompt, response type and graders."""
+"""Tasks composed of data, prompt, response type and graders: `Task`."""
 
 import difflib
 import re
@@ -25,7 +25,7 @@ from eval_toolkit.tasks.types import Item, Sample
 
 
 class _SamplingOptions(TypedDict, total=False):
-    """Options of every `BaseTask`."""
+    """Options that `Task` shares with every `BaseTask`."""
 
     num_fewshot: int
     seed: int
@@ -36,7 +36,7 @@ class _SamplingOptions(TypedDict, total=False):
 
 
 class Task(BaseTask[str]):
-    """A task composed of parts instead of hooks.
+    """Task that is composed of specifications instead of overriding hooks.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class Task(BaseTask[str]):
     prompt : Prompt
         Templates of the prompt.
     response : CompletionSpec or ChoicesSpec
-        Type of the response, and the reference.
+        Type of the response, and how to obtain the reference.
     data : DataSpec, path, or mapping of split to path, optional
         Location of the rows.
     rows : mapping of split to rows, or sequence of rows, optional
         Rows of the data.
     graders : sequence, optional
-        Graders or their names; by default those of the style or the response type.
+        Graders or their names; by default, the graders of the style or the response type.
     version : str
         Version of the task; change it when results may change.
     corrected : bool, default False
@@ -63,7 +63,7 @@ class Task(BaseTask[str]):
     Raises
     ------
     InvalidInputError
-        If the parts are incompatible.
+        If the specifications are incompatible.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class Task(BaseTask[str]):
         return [*super().data_notes, *([] if self._flags is None else self._flags.notes)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the task for the manifest; reads the data."""
+        """Return the description of the task for the manifest, which requires reading the data."""
         description = super().describe()
         if self._flags is not None:
             description["dataset"]["flags"] = self._flags.describe()
@@ -174,7 +174,7 @@ class Task(BaseTask[str]):
         Raises
         ------
         InvalidInputError
-            As in `BaseTask.samples`, or if the answer is generated and all prompts are the same.
+            As in `BaseTask.samples`, or if answers are generated and all prompts are identical.
         """
         made = super().samples(limit, order=order)
         if self.RESPONSE_TYPE is ResponseType.COMPLETION:
@@ -182,7 +182,7 @@ class Task(BaseTask[str]):
         return made
 
     def _refuse_one_prompt(self, samples: Sequence[Sample]) -> None:
-        """Raise if different items have the same prompt because it has no placeholder."""
+        """Raise an error if all items have the same prompt because it has no placeholder."""
         if len({sample.messages for sample in samples}) > 1 or len(samples) < 2:
             return
         parts = self._prompt.system, self._prompt.initial, self._prompt.instruction
@@ -215,7 +215,7 @@ class Task(BaseTask[str]):
         yield from super().iterate_samples(num_samples, order=order)
 
     def _check_context_fields(self) -> None:
-        """Raise if no row has a field needed by graders."""
+        """Raise an error if a field that the graders require is missing in every row."""
         missing = dict.fromkeys(self._context_fields)
         fields: dict[str, None] = {}
         for subject in self.subjects:
@@ -257,7 +257,7 @@ class Task(BaseTask[str]):
         return self._rendered(self._prompt.instruction, item)
 
     def _is_styled(self, item: Mapping[str, Any]) -> bool:
-        """Return whether an item uses the style; items without choices may be open-ended."""
+        """Return whether an item uses the style; items without choices are open-ended."""
         if self.TASK_STYLER is None or not isinstance(self._response, ChoicesSpec):
             return False
         return self.RESPONSE_TYPE is not ResponseType.COMPLETION or not self._response.absent(item)
@@ -287,10 +287,10 @@ class Task(BaseTask[str]):
         return cue + joined_choice(cue, str(self._get_ground_truth(item)))
 
     def _get_context(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        told = {name: item.get(name) for name in self._context_fields}
+        context = {name: item.get(name) for name in self._context_fields}
         if self.RESPONSE_TYPE is ResponseType.COMPLETION and self._is_styled(item):
-            told["options"] = self._styled(item)[1]  # as they are lettered in the prompt
-        return told or None
+            context["options"] = self._styled(item)[1]  # as they are lettered in the prompt
+        return context or None
 
     def _right(self, item: dict[str, Any]) -> tuple[list[str], list[int]]:
         if not isinstance(self._response, ChoicesSpec):
@@ -349,14 +349,14 @@ class Task(BaseTask[str]):
 
 
 def _groups(pattern: re.Pattern[str], item: Item, name: str) -> dict[str, str | None]:
-    """Return the groups matched by a task's pattern in a field of an item."""
+    """Match a field of an item with the task's pattern and return the named groups."""
     from eval_toolkit._internal.sandbox import Overrun
 
     try:
         found = groups_in(str(item[name]), pattern)
     except Overrun as error:
         raise InvalidInputError(
-            f"{item.place}: the pattern takes too long in the field {name!r}: {error}"
+            f"{item.place}: matching the pattern in the field {name!r} takes too long: {error}"
         ) from None
     if found is None:
         raise InvalidInputError(f"{item.place}: the pattern does not match the field {name!r}")

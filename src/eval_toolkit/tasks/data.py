@@ -1,4 +1,4 @@
-"""Sources of a task's rows: memory, files, or the ``datasets`` library."""
+"""Data sources of tasks: rows in memory, files, or the ``datasets`` library."""
 
 import glob
 import os
@@ -25,11 +25,11 @@ _SUBJECT, _SPLIT = "{subject}", "{split}"
 
 
 class Source(Protocol):
-    """Rows by split, and by subject if the source distinguishes subjects."""
+    """Data source that returns rows by split, and by subject if it distinguishes subjects."""
 
     @property
     def by_subject(self) -> bool:
-        """Whether `rows` takes a subject; otherwise rows of all subjects are returned."""
+        """Whether `rows` requires a subject; otherwise, it returns the rows of all subjects."""
         ...
 
     def subjects(self) -> list[str]:
@@ -37,7 +37,7 @@ class Source(Protocol):
         ...
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of a split; raise `InvalidInputError` listing the existing splits."""
+        """Return the rows of a split; if it does not exist, the error lists the existing splits."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Source(Protocol):
 
 
 class MemorySource:
-    """Rows in memory: a list (the sample split) or one list per split."""
+    """Data source for rows in memory: a list (the sample split), or one list per split."""
 
     by_subject = False
 
@@ -62,7 +62,7 @@ class MemorySource:
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows passed for a split."""
+        """Return the rows of a split."""
         if split not in self._rows:
             raise InvalidInputError(
                 f"`rows` has no split {split!r}; the splits are "
@@ -85,19 +85,20 @@ def rows_hash(splits: Mapping[str, Sequence[Row]]) -> str:
 
 
 class FileSource:
-    """Local files: one file, a folder, a pattern with {split} or {subject}, or a path per split.
+    """Data source for a file, a folder, a pattern with {split} or {subject}, or a path per split.
 
     Parameters
     ----------
     given : path, or mapping from split to path
-        File with the sample split, a folder with one file per split (``test.jsonl``,
-        ``test-00000-of-00002.parquet``, ``arc_test.json``), possibly in subfolders by subject, or a
-        path per split.
+        A file with the sample split; a folder with one file per split (``test.jsonl``,
+        ``test-00000-of-00002.parquet``, ``arc_test.json``), optionally in one subfolder per
+        subject; or a path per split.
     sample_split : str
-        Split of a single file.
+        Split that a single file contains.
     labels : sequence of str
-        Patterns of label files next to the data files, with one label per line; "{stem}" is the
-        name of the data file. The first existing one provides the field "label".
+        Name patterns of label files next to the data files, with one label per line; "{stem}" is
+        replaced by the name of the data file. The first file that exists provides the field
+        "label".
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class FileSource:
         self.by_subject = any(_SUBJECT in str(pattern) for pattern in patterns)
 
     def subjects(self) -> list[str]:
-        """Return the values of {subject} in the file names of the sample split."""
+        """Return the subjects found in the file names of the sample split."""
         if not self.by_subject:
             return []
         pattern = self._pattern(self._sample_split) or ""
@@ -133,11 +134,11 @@ class FileSource:
             one for one in subjects if not slash or is_there(Path(pattern.replace(_SUBJECT, one)))
         )
         if not found:
-            raise MissingFileError(f"{pattern}: no file matches")
+            raise MissingFileError(f"{pattern}: no file matches the pattern")
         return found
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows in a split's files."""
+        """Return the rows in the files of a split."""
         rows: list[Row] = []
         for path, only_named in self._paths(split, subject):
             if (path, split) not in self._cache:
@@ -155,7 +156,7 @@ class FileSource:
         values = read_labels(labels)
         if len(values) != len(rows):
             raise ArtifactError(
-                f"{labels}: has {len(values)} labels, but {path} has {len(rows)} rows"
+                f"{labels}: contains {len(values)} labels, but {path} contains {len(rows)} rows"
             )
         return [{**row, "label": value} for row, value in zip(rows, values, strict=True)]
 
@@ -165,7 +166,7 @@ class FileSource:
         found = next((file for file in tried if is_file(file)), None)
         if tried and found is None and not all("label" in row for row in rows):
             raise MissingFileError(
-                f"{path}: there is no label file next to it; tried "
+                f"{path}: the file has no label file next to it; looked for "
                 f"{', '.join(file.name for file in tried)}"
             )
         return found
@@ -203,7 +204,7 @@ class FileSource:
         return [(path, False)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the names and hashes of the files that were read."""
+        """Return the names and hashes of the files read so far."""
         names = _names_apart(list(self._files))
         files = dict(sorted(zip(names, self._files.values(), strict=True)))
         one = next(iter(files.values())) if len(files) == 1 else None
@@ -231,7 +232,7 @@ def _names_apart(paths: Sequence[Path]) -> list[str]:
 
 
 def _files_of_split(folder: Path, split: str) -> list[Path]:
-    """Return the files of a folder whose names match the split."""
+    """Return the files in a folder whose names contain the name of the split."""
     named = re.compile(rf"(.*[-_.])?{re.escape(split)}([-_.].*)?")
     below = list(islice(folder.rglob("*"), _MOST_FILES + 1))
     if len(below) > _MOST_FILES:
@@ -260,16 +261,16 @@ def _is_table(file: Path) -> bool:
 
 
 _MOST_FILES = 20_000
-"""Maximum number of files in a folder of data and its subfolders."""
+"""Maximum number of files in a data folder and its subfolders."""
 _BUILDERS = (
     *("arrow", "audiofolder", "cache", "csv", "eval", "generator", "hdf5", "imagefolder", "json"),
     *("pandas", "parquet", "pdffolder", "spark", "sql", "text", "videofolder", "webdataset", "xml"),
 )
-"""Names that are not datasets: readers of pickles, queries and files in the folder."""
+"""Names that the library reserves for generic readers, such as pandas and sql."""
 
 
 class HubSource:
-    """A dataset loaded by the ``datasets`` library: from the Hub, or from a saved folder."""
+    """Data source for the ``datasets`` library: a dataset on the Hub, or a saved folder."""
 
     by_subject = True
 
@@ -281,11 +282,11 @@ class HubSource:
         self._hashes: dict[str, str] = {}
 
     def subjects(self) -> list[str]:
-        """Return an empty list, because the task names the configurations of a dataset."""
+        """Return an empty list, because subjects are configurations named by the task."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of a split, in the configuration named after the subject."""
+        """Return the rows of a split in the configuration named after the subject."""
         if subject not in self._loaded:
             self._loaded[subject] = self._load(path=self._path, name=subject)
         loaded = self._loaded[subject]
@@ -299,7 +300,7 @@ class HubSource:
         return rows
 
     def describe(self) -> dict[str, Any]:
-        """Return the path, the revision and the hash of the rows that were read."""
+        """Return the path, the revision and the hash of the rows read so far."""
         listing = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
         return {
             "path": Path(self._path).name if is_folder(self._path) else self._path,
@@ -310,7 +311,7 @@ class HubSource:
 
 
 def _packaged(datasets: Any) -> Iterable[str]:
-    """Return the names of the library's file readers, which are not datasets."""
+    """Return the names of the library's generic file readers, which are not datasets."""
     modules = getattr(datasets, "packaged_modules", None)
     return getattr(modules, "_PACKAGED_DATASETS_MODULES", ())
 
@@ -320,8 +321,8 @@ def load_hub(path: str, name: str | None, revision: str | None) -> Any:
     datasets = require("datasets", feature=f"the dataset {path}", extra="hf")
     if path.lower() in {*_BUILDERS, *_packaged(datasets)}:
         raise InvalidInputError(
-            f"{path}: is a file reader of the datasets library, not a dataset; pass the data file as "
-            "`data`"
+            f"{path}: is a file format of the datasets library, not a dataset; pass the path of "
+            "the data file as `data`"
         )
     folder, reached = Path(path), ""
     try:
@@ -346,7 +347,7 @@ def open_source(
     revision: str | None,
     load: Callable[..., Any],
 ) -> Source:
-    """Return the source for a path: existing files, otherwise a dataset name."""
+    """Return the data source of a path: existing files, or else a dataset on the Hub."""
     for one in given.values() if isinstance(given, Mapping) else [given]:
         if not isinstance(one, (str, Path)):
             raise InvalidInputError(f"`data` is {one!r:.60}; it must be a path")

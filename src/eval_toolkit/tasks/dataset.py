@@ -1,4 +1,4 @@
-"""Data of a task: rows, subjects and item identities."""
+"""Data handling of tasks: rows, subjects and item identities."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,17 +51,17 @@ class TaskData(Generic[SubjectT]):
         self._odd_keys: list[str] = []
 
     def _pinned_revision(self, rows: Any, data: Any) -> str | None:
-        """Return the revision of ``DATASET_PATH``; other data are not pinned."""
+        """Return the pinned revision of ``DATASET_PATH``; other data are not pinned."""
         file = self.REVISION_LOCKFILE
         if file is None or rows is not None or data not in (None, self.DATASET_PATH):
             return self.REVISION
         if not is_file(file):
-            raise MissingFileError(f"{file}: no such file; it must list the revisions of datasets")
+            raise MissingFileError(f"{file}: no such file; it must map datasets to revisions")
         pins = read_json(file)
         if not isinstance(pins, dict):
             raise ArtifactError(f"{file}: contains {pins!r:.60}; it must map datasets to revisions")
         if self.DATASET_PATH not in pins:
-            raise ArtifactError(f"{file}: there is no revision of {self.DATASET_PATH!r}")
+            raise ArtifactError(f"{file}: contains no revision of {self.DATASET_PATH!r}; add it")
         return str(pins[self.DATASET_PATH])
 
     def _opened(self, rows: Any, data: Any) -> Source:
@@ -83,12 +83,12 @@ class TaskData(Generic[SubjectT]):
         )
 
     def _load_hf_dataset(self, **kwargs: Any) -> Any:
-        """Return a mapping from split to rows of a dataset, at the pinned revision."""
+        """Load a dataset at the pinned revision and return its rows by split."""
         path, name = kwargs.get("path", self.DATASET_PATH), kwargs.get("name")
         return load_hub(path, name, kwargs.get("revision", self.hf_revision))
 
     def _load_dataset(self, subject: SubjectT) -> Mapping[str, Sequence[Mapping[str, Any]]] | None:
-        """Return the rows of a subject by split, or None after setting ``self.dataset``."""
+        """Return a subject's rows by split; may set ``self.dataset`` and return None instead."""
         name = subject_name(subject)
         splits = [self.SAMPLE_SPLIT]
         if self._draws_examples():
@@ -119,7 +119,7 @@ class TaskData(Generic[SubjectT]):
 
     @property
     def subjects(self) -> list[Any]:
-        """Subjects of the task, in order."""
+        """Subjects of the task, in the order in which they are evaluated."""
         if self._subjects is None:
             self._subjects = self._found_subjects()
         return self._subjects
@@ -151,7 +151,7 @@ class TaskData(Generic[SubjectT]):
         if not self._odd_keys:
             return []
         first, more = self._odd_keys[0], len(self._odd_keys) - 1
-        return [f"{first} (and in {more} more places)" if more else first]
+        return [f"{first} (and {more} more)" if more else first]
 
     def _items(self, subject: Any, split: str) -> list[Item]:
         """Return the items of one subject in a split (cached)."""

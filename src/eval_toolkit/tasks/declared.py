@@ -1,4 +1,4 @@
-"""Tasks declared in TOML or (with the extra ``yaml``) YAML files; unknown keys are errors."""
+"""Tasks declared in TOML or, with the extra ``yaml``, YAML files."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ _OF_PROMPT = ("instruction", "cue", "system", "initial", "target", "style", "wit
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A validated task declaration, without data."""
+    """Validated task declaration, without data."""
 
     path: Path
     task: Mapping[str, Any]
@@ -71,7 +71,7 @@ class Declaration:
 
     @property
     def data(self) -> str | None:
-        """Data of the task: a path next to the file if it exists, otherwise a Hub dataset."""
+        """Data of the task: a path relative to the file if it exists, else a dataset on the Hub."""
         local = self.task.get("data")
         if local is None:
             hub = self.task.get("hub")
@@ -82,7 +82,7 @@ class Declaration:
 
     @property
     def response_type(self) -> ResponseType:
-        """Type of the response requested from the model."""
+        """Type of response that the task requests from the model."""
         if "style" in self.prompt:
             from eval_toolkit.tasks.styles import STYLES
 
@@ -93,11 +93,11 @@ class Declaration:
         return ResponseType.LOGLIKELIHOODS if chosen else ResponseType.COMPLETION
 
     def make(self, *, allow_code: bool = False, **options: Any) -> Task:
-        """Return the task.
+        """Create the task.
 
-        ``options`` are ``data`` or ``rows``, ``prompt``, ``system``, ``answer`` and ``by`` (the
-        subject) instead of the task's own, and other options of `Task`. Graders may be named as
-        ``package.module:object`` only with ``allow_code``.
+        ``options`` may override ``data`` (or ``rows``), ``prompt``, ``system``, ``answer`` and
+        ``by`` (the subject) of the declaration, and may contain other options of `Task`. Graders of
+        the form ``package.module:object`` require ``allow_code``.
         """
         unknown = sorted(set(options) - OPTIONS)
         if unknown:
@@ -194,19 +194,18 @@ def _field(given: str | Mapping[str, Any]) -> FieldSpec:
 
 
 def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any) -> Task:
-    """Return the task declared in a TOML or YAML file.
+    """Load a task declared in a TOML or YAML file.
 
     Parameters
     ----------
     path : path
         File with the tables ``task``, ``prompt``, ``graders`` and ``decoding``.
     allow_code : bool, default False
-        Whether to import Python objects named by the file as ``package.module:object``.
+        Whether to import Python objects that the file refers to as ``package.module:object``.
     **options
-        ``data`` (a path) or ``rows``, ``prompt`` (the instruction), ``system`` and ``answer``
-        instead of the task's own, ``num_fewshot``, ``seed``,
-        ``subjects``, ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``corrected``,
-        ``graders``.
+        Overrides of the declaration: ``data`` (a path) or ``rows``, ``prompt`` (the instruction),
+        ``system`` and ``answer``. Further options: ``num_fewshot``, ``seed``, ``subjects``,
+        ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``corrected``, ``graders``.
 
     Returns
     -------
@@ -218,8 +217,8 @@ def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any
     MissingFileError
         If the file does not exist.
     InvalidInputError
-        If it is malformed, a key is unknown, a value does not fit, or it names code that is not
-        allowed; the message names the key.
+        If the file is malformed, a key is unknown, a value is invalid, or the file refers to code
+        that is not allowed; the message names the key.
     MissingExtraError
         If the file is YAML and pyyaml is not installed.
 
@@ -249,7 +248,7 @@ def read_declaration(path: str | Path) -> Declaration:
     for key in payload:
         table = next((name for name, keys in _KEYS.items() if key in keys), None)
         if table is not None and key not in _KEYS:
-            raise InvalidInputError(f"{file}: {key!r} belongs below [{table}]")
+            raise InvalidInputError(f"{file}: {key!r} belongs in the table [{table}]")
     _refuse_unknown(payload, {**_KEYS, "graders": {}}, f"{file}", "table")
     tables = {name: _table(payload.get(name, {}), name, file) for name in _KEYS}
     for name, key in (("task", "name"), ("prompt", "instruction")):
@@ -268,7 +267,7 @@ def read_declaration(path: str | Path) -> Declaration:
 
 
 def read_tables(file: Path) -> Mapping[str, Any]:
-    """Return the content of a TOML or YAML file; errors name the file."""
+    """Read the tables of a TOML or YAML file; error messages name the file."""
     if not is_there(file):
         raise MissingFileError(f"{file}: no such file")
     payload = read_document(file)
@@ -302,7 +301,7 @@ def _table(table: Any, name: str, file: Path) -> Mapping[str, Any]:
 
 
 def _check(value: Any, rule: str, place: str) -> None:
-    """Raise unless a value has the type its key requires."""
+    """Raise an error unless a value has the type that its key requires."""
     if rule in (_FIELD, _CHOICES) and isinstance(value, dict):
         _refuse_unknown(value, _FIELD_KEYS, place)
         for key, inner in value.items():
@@ -334,7 +333,7 @@ def _texts(value: Any) -> bool:
 
 
 def _graders(given: Any, file: Path) -> tuple[Any, ...]:
-    """Return grader names, or tables with a name and options (``[graders.number_match]``)."""
+    """Return the graders, as names or as tables of options (``[graders.number_match]``)."""
     if isinstance(given, dict):
         given = [
             {"grader": name, **options} if isinstance(options, dict) else {name: options}
@@ -344,7 +343,7 @@ def _graders(given: Any, file: Path) -> tuple[Any, ...]:
         isinstance(one, str) or (isinstance(one, dict) and "grader" in one) for one in given
     ):
         raise InvalidInputError(
-            f"{file}: [graders] is {given!r:.80}; it must be a list of names, or a table of "
-            "options by name"
+            f"{file}: [graders] is {given!r:.80}; it must be a list of names, or a table that "
+            "maps names to options"
         )
     return tuple(given)

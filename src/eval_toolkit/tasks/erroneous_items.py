@@ -1,4 +1,4 @@
-"""Items that a dataset marks as erroneous: excluded, or graded with corrections."""
+"""Handling of items that a dataset marks as erroneous: exclusion or correction."""
 
 import dataclasses
 from collections import Counter
@@ -14,10 +14,10 @@ _NO_FLAG = "no mark"
 
 @dataclasses.dataclass(slots=True)
 class Flags:
-    """Error marks of a dataset, and the excluded or corrected items.
+    """Error marks of a dataset, and statistics of excluded and corrected items.
 
-    ``ok`` are the marks of items without errors; case, ``_`` and ``-`` are ignored. Items with
-    exactly one correction are kept; without a correction field, all marked items are excluded.
+    ``ok`` contains the marks of items without errors; case, ``_`` and ``-`` are ignored. Marked
+    items with exactly one correction are kept, and all others are excluded.
 
     Examples
     --------
@@ -30,15 +30,15 @@ class Flags:
     ok: Sequence[str]
     correction: str | None = None
     n_items: int = 0
-    """Items of the sample split that were read."""
+    """Number of items read from the sample split."""
     n_without: int = 0
-    """Items in files whose rows lack the field; they are used as published."""
+    """Number of items in files without the error field, which are used as published."""
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
     """Number of excluded items of the sample split, by mark."""
     corrected: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Zero-based index of the corrected choice, by unit."""
+    """Zero-based index of the corrected choice, by unit id."""
     n_corrected: int = 0
-    """Items of the sample split that are used with a correction."""
+    """Number of items in the sample split that are used with a correction."""
 
     def mark(self, item: Item) -> str:
         """Return the normalised mark of an item."""
@@ -47,10 +47,10 @@ class Flags:
     def kept(
         self, items: Sequence[Item], choices: Callable[[Item], Choices], *, counted: bool
     ) -> list[Item]:
-        """Return the usable items of one split and subject.
+        """Return the items of a split and subject that can be used.
 
-        ``choices`` returns the choices of a marked item with a correction. Items are counted in
-        `describe` and `notes` if they belong to the sample split (``counted``).
+        ``choices`` returns the choices of a marked item that has a correction. With ``counted``,
+        for the sample split, the items are included in `describe` and `notes`.
         """
         if not any(self.field in item for item in items):
             self.n_items += counted * len(items)
@@ -70,8 +70,8 @@ class Flags:
                 left[mark] += 1
         if not found:
             raise InvalidInputError(
-                f"{items[0].place}: no items are left: the field {self.field!r} marks them as "
-                f"{_counts(left)}, and only {', '.join(map(repr, self.ok))} items are used"
+                f"{items[0].place}: all items are excluded: the field {self.field!r} marks them as "
+                f"{_counts(left)}, and only items marked {', '.join(map(repr, self.ok))} are used"
             )
         if counted:
             self.n_items += len(items)
@@ -80,7 +80,7 @@ class Flags:
         return found
 
     def _correct(self, item: Item, choices: Callable[[Item], Choices]) -> bool:
-        """Return whether a marked item has exactly one correction, and store it."""
+        """Store the correction of a marked item; return False unless there is exactly one."""
         given = None if self.correction is None else item.get(self.correction)
         if given is None or str(given).strip() == "":
             return False
@@ -96,7 +96,7 @@ class Flags:
         return True
 
     def describe(self) -> dict[str, Any]:
-        """Return the entry for the manifest, as a JSON-serialisable dict."""
+        """Return the manifest entry, as a JSON-serialisable dict."""
         return {
             "field": self.field,
             "asked": list(self.ok),
@@ -109,7 +109,7 @@ class Flags:
 
     @property
     def notes(self) -> list[str]:
-        """Return notes on excluded and corrected items."""
+        """Return notes about excluded and corrected items."""
         notes = []
         if self.n_without:
             notes.append(
@@ -118,8 +118,8 @@ class Flags:
             )
         if n := self.left_out.total():
             notes.append(
-                f"{n} of {self.n_items} items are excluded: the field {self.field!r} marks them as "
-                f"{_counts(self.left_out)}"
+                f"{n} of {self.n_items} items are excluded, because the field {self.field!r} "
+                f"marks them as {_counts(self.left_out)}"
             )
         if self.n_corrected:
             notes.append(
@@ -130,7 +130,7 @@ class Flags:
 
 
 def _plain(mark: Any) -> str:
-    """Return a mark in lower case, with single spaces between its words."""
+    """Normalise a mark to lower case, with words separated by single spaces."""
     text = "" if mark is None else str(mark)
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 

@@ -1,4 +1,4 @@
-"""Grading of stored answers from any source: questions, answers and references in a table."""
+"""Grading of stored answers from any source, given as a table with references."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,9 +42,10 @@ ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
     "subject": ("subject", "category", "topic"),
     "group": ("group",),
 }
-"""Usual column names by role, most likely first; ``answer`` is the reference beside ``response``.
+"""Common column names by role, most likely first.
 
-Other columns are ignored, so files of several systems have the same items.
+If there is a column ``response``, ``answer`` is the reference. Other columns are ignored, so that
+files of several systems have the same items.
 """
 _USUAL = ("match", "exact_match", "includes", "f1")
 
@@ -59,36 +60,37 @@ def grade_answers(
     model: str = "stored answers",
     **options: Any,
 ) -> Outcome:
-    """Grade stored answers from any source; no model is queried, except for judges.
+    """Grade stored answers from any source without querying a model, except for judges.
 
     Parameters
     ----------
     answers : path, frame, mapping of columns, or sequence of mappings
-        One row per answer, with the columns ``question``, ``answer`` (or ``response``, ``output``,
-        …) and ``reference`` (or ``expected``, ``target``, …), and optionally ``id``, ``choices``
-        (a list) and ``grader`` (the name of the grader of that row).
+        Table with one row per answer and the columns ``question``, ``answer`` (or ``response``,
+        ``output``, …) and ``reference`` (or ``expected``, ``target``, …), and optionally ``id``,
+        ``choices`` (a list) and ``grader`` (the name of the grader to use for that row).
     columns : mapping of str to str, optional
-        Column by role (``question``, ``answer``, ``reference``, ``id``, ``choices``, ``grader``),
-        for columns with other names.
+        Maps roles (``question``, ``answer``, ``reference``, ``id``, ``choices``, ``grader``) to
+        columns, if they have other names.
     graders : sequence of Grader, str or mapping, optional
-        As in `run_task`; by default ``match``, which grades each row by its fields (its own grader,
-        choices, a number or a string), and for strings exact match, inclusion and F1.
+        As in `run_task`; by default, ``match``, which selects a grader for each row (the row's own
+        grader, or one for choices, numbers or strings), and for strings also exact match, inclusion
+        and F1.
     out : path, optional
-        Folder of the run, which can be compared, reported and gated like any other run.
+        Folder in which to store the run, which can be compared, reported and gated like any other.
     name, model : str
-        Names of the task and the system in tables and in the run.
+        Names of the task and of the system, used in tables and in the run.
     **options
         Additional options of `run_task`, such as ``confidence`` or ``cache``.
 
     Returns
     -------
     Outcome
-        Outcome of a task run.
+        Outcome of the run, as returned by `run_task`.
 
     Raises
     ------
     MissingColumnError
-        If a column is missing; the message lists the existing ones.
+        If a column is missing; the message lists the existing columns.
     InvalidInputError
         If there are no rows, or a row has no reference.
 
@@ -103,7 +105,7 @@ def grade_answers(
     """
     rows = answer_rows(answers)
     if not rows:
-        raise InvalidInputError(f"{name}: there are no rows")
+        raise InvalidInputError(f"{name}: contains no rows")
     roles = _roles(rows, columns or {}, name)
     if graders is None:
         _refuse_without_references(rows, roles, name)
@@ -121,7 +123,7 @@ def grade_answers(
 
 
 def answer_rows(answers: Any) -> list[dict[str, Any]]:
-    """Return the rows of a file, a frame, a mapping of columns or a sequence of mappings.
+    """Convert a file, a data frame, a mapping of columns or a sequence of mappings to rows.
 
     Examples
     --------
@@ -156,11 +158,11 @@ class _StoredAnswersModel:
         return RawCompletion(self.answers[place.job[0]], usage=Usage(0, 0, 0.0, cached=True))
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Raise, because answers belong to rows and not to prompts."""
+        """Raise an error, because answers are stored by row, not by prompt."""
         raise ModelError("stored answers cannot be reused for other prompts", kind="unsupported")
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise, because stored answers are strings."""
+        """Raise an error, because stored answers have no log-likelihoods."""
         raise ModelError("stored answers have no log-likelihoods", kind="unsupported")
 
 
@@ -170,12 +172,13 @@ class _StoredAnswersModel:
 def _roles(
     rows: Sequence[Mapping[str, Any]], asked: Mapping[str, str], name: str
 ) -> dict[str, str]:
-    """Return the column of each role: the specified one, or one with a usual name."""
+    """Return the column of each role, either specified or found by a common name."""
     have = list(dict.fromkeys(column for row in rows for column in row))
     unknown = [role for role in asked if role not in ANSWER_ROLES]
     if unknown:
         raise InvalidInputError(
-            f"`columns` names {unknown[0]!r}; the roles are {', '.join(ANSWER_ROLES)}"
+            f"`columns` contains {unknown[0]!r}, which is not a role; the roles are "
+            f"{', '.join(ANSWER_ROLES)}"
         )
     listed = f"the columns are {', '.join(map(repr, have))}"
     for role, column in asked.items():
@@ -195,7 +198,7 @@ def _roles(
 
 
 def _item(n: int, row: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str, Any]:
-    """Return the question and reference of a row, without the answer."""
+    """Return the item of a row: question and reference, without the answer."""
     item = {role: row.get(column) for role, column in roles.items() if role != "answer"}
     item["question"] = _text(item.get("question")) or f"row {n}"
     right = item.get("reference")
@@ -206,7 +209,7 @@ def _item(n: int, row: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str,
 
 
 def _text(value: Any) -> str:
-    """Return a cell as a string; whole floats, to which frames may convert integers, lose ".0"."""
+    """Convert a cell to a string; whole floats, which may be converted integers, lose ".0"."""
     if isinstance(value, str):
         return value
     if value is None or is_missing(value):
@@ -225,7 +228,7 @@ def _notes(roles: Mapping[str, str], texts: Sequence[str]) -> list[str]:
 def _refuse_without_references(
     rows: Sequence[Mapping[str, Any]], roles: Mapping[str, str], name: str
 ) -> None:
-    """Raise if the default graders have nothing to compare an answer with."""
+    """Raise an error if the default graders have no references to compare answers with."""
     if "reference" not in roles:
         raise MissingColumnError(
             f"{name}: no column contains the references; specify it with `columns`={{'reference': …}}, or "
@@ -237,5 +240,6 @@ def _refuse_without_references(
     if lacking:
         some = ", ".join(map(str, lacking[:5])) + (", …" if len(lacking) > 5 else "")
         raise InvalidInputError(
-            f"{name}: {len(lacking)} rows have no reference (row {some}); add it or remove them"
+            f"{name}: {len(lacking)} rows have no reference (row {some}); add references or "
+            "remove these rows"
         )

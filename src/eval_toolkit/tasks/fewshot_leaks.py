@@ -1,4 +1,4 @@
-"""Leakage from few-shot examples: near-duplicate questions, and answers in the prompt."""
+"""Leakage through few-shot examples: near-duplicate questions, and answers in the prompt."""
 
 import re
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ _Row: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SharedQuestion:
-    """An item and an example with the same or nearly the same question."""
+    """Pair of an item and an example with the same or nearly the same question."""
 
     unit_id: str
     example_id: str
     similarity: float
-    """Cosine similarity; 1.0 if the questions differ at most in case and whitespace."""
+    """Cosine similarity of the questions; 1.0 if they differ at most in case and whitespace."""
     shown: bool
-    """Whether the example is in the item's own prompt."""
+    """Whether the item's own prompt contains the example."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -43,24 +43,24 @@ class FewshotLeakage(Displayed):
     num_fewshot: int
     n_items: int
     n_examples: int
-    """Number of examples that can be drawn."""
+    """Number of examples in the pool."""
     threshold: float
     shared: tuple[SharedQuestion, ...]
     rate: ProportionInterval
     """Fraction of items with a near-duplicate among the examples."""
     answer_in_shots: tuple[str, ...]
-    """Units whose answer occurs verbatim in the examples of their own prompt."""
+    """Ids of units whose answer occurs verbatim in the examples of their own prompt."""
     n_answer_in_other_shots: int
-    """Chance level of the same count, from another item's examples; high for "yes" or "B"."""
+    """The same count with the examples of another item, i.e. by chance; high for "yes" or "B"."""
 
     @property
     def leaked_ids(self) -> tuple[str, ...]:
-        """Sorted ids of the units with a near-duplicate among the examples."""
+        """Sorted ids of units with a near-duplicate among the examples."""
         return tuple(sorted({pair.unit_id for pair in self.shared}))
 
     @property
     def shown_ids(self) -> tuple[str, ...]:
-        """Sorted ids of the leaked units whose own prompt contains the near-duplicate."""
+        """Sorted ids of units whose own prompt contains a near-duplicate."""
         return tuple(sorted({pair.unit_id for pair in self.shared if pair.shown}))
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class FewshotLeakage(Displayed):
 def fewshot_leakage(
     task: BaseTask[Any], *, threshold: float = 0.9, confidence: float = DEFAULT_CONFIDENCE
 ) -> FewshotLeakage:
-    """Search few-shot examples for near-duplicates of items, and for their answers.
+    """Search few-shot examples for near-duplicates of items and for the answers of items.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ def fewshot_leakage(
     threshold : float, default 0.9
         Minimum TF-IDF cosine similarity of near-duplicate questions.
     confidence : float, default 0.95
-        Confidence level of the rate's interval.
+        Confidence level of the interval of the rate.
 
     Returns
     -------
     FewshotLeakage
-        Pairs of items and near-duplicate examples, the units whose own prompt contains such an
-        example, and the units whose answer occurs in their examples, with the chance level.
+        Pairs of items and near-duplicate examples, units whose own prompt contains such an example,
+        and units whose answer occurs in their examples, with the chance level.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def fewshot_leakage(
 
 
 def _pool(task: BaseTask[Any], items: list[Item], shots: list[list[_Row]]) -> list[_Row]:
-    """Return the available examples; if the task selects them itself, the selected ones."""
+    """Return the pool of examples, or the selected examples if the task selects them itself."""
     if task._draws_examples():
         return list(task._pool(items[0]))
     used = {_id(task, example): example for examples in shots for example in examples}
@@ -170,7 +170,7 @@ def _shared(
     shots: list[list[_Row]],
     threshold: float,
 ) -> list[SharedQuestion]:
-    """Return pairs of items and other pool rows with near-duplicate questions."""
+    """Return pairs of items and other rows of the pool with near-duplicate questions."""
     shown = [{_id(task, example) for example in examples} for examples in shots]
     pairs = cross_dedup_pairs(
         ["\n".join(questions(task, example)) for example in pool],
@@ -190,7 +190,7 @@ def _spoken(task: BaseTask[Any], examples: list[_Row]) -> list[str]:
 
 
 def _words(*texts: str) -> str:
-    """Return the words of the texts in lower case, each surrounded by spaces."""
+    """Return the words of texts in lower case, separated and surrounded by spaces."""
     found = [word for text in texts for word in _WORD.findall(normalize_text_for_dedup(text))]
     return f" {' '.join(found)} "
 

@@ -42,7 +42,7 @@ GraderLike: TypeAlias = Grader | str | Mapping[str, Any] | Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradingSettings:
-    """Settings of grading and summaries."""
+    """Settings for grading answers and summarising grades."""
 
     graders: tuple[Grader, ...]
     columns: Mapping[str, ColumnInfo]
@@ -53,7 +53,7 @@ class GradingSettings:
     judges: tuple[AskingGrader, ...] = ()
     """Graders that query a model."""
     sandbox: str = ""
-    """Isolation level for programs written by the model, if any are run."""
+    """Isolation level for running programs written by the model, if any."""
 
     @classmethod
     def of(
@@ -66,7 +66,7 @@ class GradingSettings:
         summary: SummarySpec,
         attempts: int,
     ) -> GradingSettings:
-        """Create the settings; all are validated before any request is sent."""
+        """Create and validate the settings, before any request is sent."""
         if isinstance(graders, (str, Mapping)):
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
         if not isinstance(graders, Iterable | None):
@@ -95,7 +95,7 @@ class GradingSettings:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entries for the configuration."""
+        """Return the entries of the settings in the run's configuration."""
         judges = {judge.name: dict(judge.describe()) for judge in self.judges}
         return {
             "graders": _versions(self.graders),
@@ -108,7 +108,7 @@ class GradingSettings:
         }
 
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
-        """Return the metrics; records may contain undeclared columns."""
+        """Return the metrics of the declared columns, and of undeclared columns in the records."""
         known = dict(self.columns)
         if records is not None:
             other = {True: TEXT, False: ColumnInfo()}
@@ -125,7 +125,7 @@ class GradingSettings:
         )
 
     def records_of(self, task: BaseTask[Any]) -> Callable[..., Records]:
-        """Return a function that converts samples and outcomes to records."""
+        """Return a function that grades outcomes and returns records."""
         return partial(measure, task, graders=self.graders)
 
     def graded(
@@ -137,9 +137,9 @@ class GradingSettings:
         ended: StoppingOutcome | None = None,
         records: Records | None = None,
     ) -> Graded:
-        """Return records and cells; with a stopping rule, only for the counted samples.
+        """Return records and cells; with a stopping rule, only of the samples that count.
 
-        ``records`` are grades that are stored already.
+        Pass ``records`` if the answers are already graded.
         """
         samples = samples if ended is None else ended.samples
         if records is None:
@@ -165,7 +165,7 @@ class GradingSettings:
         if {type(one).__name__ for one in self.graders} & {"Match", "ExactMatch"}:
             notes += _contained(task, samples, outcomes, records, self.graders)
         if self.sandbox not in ("", "jailed"):
-            notes = [*notes, f"programs written by the model ran {self.sandbox}, not jailed"]
+            notes = [*notes, f"programs written by the model were run {self.sandbox}, not jailed"]
         return Graded(
             subjects={(task.NAME, str(config["model"]["name"])): records},
             cards={(task.NAME, str(config["model"]["name"])): card},
@@ -181,7 +181,7 @@ class GradingSettings:
 
 
 _MANY = 0.05
-"""Minimum share of wrong answers that contain the reference for a note about them."""
+"""Minimum fraction of wrong answers containing the reference for which a note is shown."""
 
 
 def _contained(
@@ -191,7 +191,7 @@ def _contained(
     records: Records,
     graders: Sequence[Grader],
 ) -> list[str]:
-    """Return a note if many wrong answers contain a reference as a sequence of words."""
+    """Return a note if many answers marked wrong contain a reference as a sequence of words."""
     from eval_toolkit.graders.match import Match  # not needed by graders of choices
     from eval_toolkit.graders.texts import ExactMatch, Includes
 
@@ -218,7 +218,7 @@ def _contained(
 
 
 def _refuse_unfit(grader: Any, task: BaseTask[Any]) -> None:
-    """Raise if a grader does not support the response type of the task."""
+    """Raise an error if a grader does not support the response type of the task."""
     if getattr(grader, "of_pairs", False):
         raise InvalidInputError(
             f"the judge {grader.name!r} compares the answers of two runs; use judge_pairs"
@@ -238,7 +238,7 @@ def _plural(kind: ResponseType | str) -> str:
 
 
 def _versions(graders: Sequence[Grader]) -> dict[str, str]:
-    """Return the version of each grader by name, and by columns if the name is shared."""
+    """Return grader versions keyed by name, with the columns appended if names are not unique."""
     names = [grader.name for grader in graders]
     return {
         name if names.count(name) == 1 else f"{name}({', '.join(columns_of(grader))})": str(
@@ -249,7 +249,7 @@ def _versions(graders: Sequence[Grader]) -> dict[str, str]:
 
 
 def n_failed(records: Records) -> int:
-    """Return the number of rows in which a grade is missing because of a failure."""
+    """Return the number of rows that lack a grade because of a failure."""
     failed = None
     for status in records.status.values():
         bad = status == "error"

@@ -1,4 +1,4 @@
-"""Prompt hooks of tasks, and the construction of conversations."""
+"""Prompt hooks of tasks, and construction of conversations from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def place_of(item: Mapping[str, Any]) -> str:
-    """Return the name of an item for error messages."""
+    """Return the location of an item for error messages."""
     return item.place if isinstance(item, Item) else "item"
 
 
@@ -39,7 +39,7 @@ class TaskPrompts(TaskData[SubjectT]):
         self._shots: dict[int, tuple[Item, tuple[Message, ...]]] = {}
 
     def _get_raw_question(self, item: dict[str, Any]) -> str:
-        """Return the raw question for the styler; required with a ``TASK_STYLER``."""
+        """Return the question to be formatted by the styler; required with a ``TASK_STYLER``."""
         raise NotImplementedError(f"{type(self).__name__}._get_raw_question")
 
     def _get_choices(self, item: dict[str, Any]) -> list[str]:
@@ -51,7 +51,7 @@ class TaskPrompts(TaskData[SubjectT]):
         raise NotImplementedError(f"{type(self).__name__}._get_correct_index")
 
     def _styled(self, item: dict[str, Any]) -> tuple[TaskStyler, list[str], int]:
-        """Return the styler with the choices in the order of this item, and the correct index."""
+        """Return the styler, the choices in the order of this item, and the correct index."""
         if self.TASK_STYLER is None:
             raise NotImplementedError(
                 f"{type(self).__name__} has no TASK_STYLER and lacks a hook: define "
@@ -82,18 +82,18 @@ class TaskPrompts(TaskData[SubjectT]):
         return styler.get_ground_truth(choices, right)
 
     def _get_possible_completions(self, item: dict[str, Any]) -> list[str] | None:
-        """Return the scored continuations of a log-likelihood task."""
+        """Return the continuations to score in a log-likelihood task."""
         if self.TASK_STYLER is None:
             return None
         styler, choices, right = self._styled(item)
         return styler.get_possible_completions(choices, right)
 
     def _get_cue_text(self, item: dict[str, Any]) -> str:
-        """Return the start of the answer; "" for none."""
+        """Return the cue, i.e. the beginning of the answer; "" for none."""
         return "" if self.TASK_STYLER is None else self.TASK_STYLER.get_cue_text()
 
     def _get_fewshot_target_text(self, item: dict[str, Any]) -> str:
-        """Return the answer of an example: cue, space if needed, and reference."""
+        """Return the answer of an example: the cue, a space if needed, and the reference."""
         if self.TASK_STYLER is not None:
             styler, choices, right = self._styled(item)
             return styler.get_fewshot_target_text(choices, right)
@@ -109,7 +109,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return cue + joined_choice(cue, truth)
 
     def _get_initial_prompt_text(self, item: dict[str, Any]) -> str:
-        """Return the text before the first message, followed by a blank line; "" for none."""
+        """Return text to insert before the first message, followed by a blank line; "" for none."""
         return ""
 
     def _get_system_prompt_text(self, item: dict[str, Any]) -> str | None:
@@ -121,7 +121,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return None
 
     def _get_instruction_messages(self, item: dict[str, Any]) -> list[Message]:
-        """Return the question as messages; override for items with several turns."""
+        """Return the question as messages; override this for items with several turns."""
         text = self._get_instruction_text(item)
         if not isinstance(text, str) or not text:
             raise InvalidInputError(
@@ -130,11 +130,11 @@ class TaskPrompts(TaskData[SubjectT]):
         return [Message(Role.USER, text)]
 
     def post_process_generated_completion(self, text: str, sample: Sample | None = None) -> str:
-        """Return the part of a generated answer to grade; by default all of it."""
+        """Return the part of a generated answer to grade; by default, all of it."""
         return text
 
     def construct_prompt(self, item: dict[str, Any]) -> list[Message]:
-        """Return the whole conversation for one item.
+        """Return the complete conversation for one item.
 
         Parameters
         ----------
@@ -144,8 +144,8 @@ class TaskPrompts(TaskData[SubjectT]):
         Returns
         -------
         list of Message
-            System prompt, examples (a question and an answer each), the question and the cue;
-            empty parts are omitted.
+            System prompt, examples (each a question and an answer), question and cue; empty parts
+            are omitted.
 
         Raises
         ------
@@ -176,7 +176,9 @@ class TaskPrompts(TaskData[SubjectT]):
             return messages
         last = next((m for m in reversed(messages) if m.role is Role.USER), None)
         if last is None:
-            raise InvalidInputError("`user_prompt_suffix`: there is no user message to append to")
+            raise InvalidInputError(
+                "`user_prompt_suffix`: the prompt has no user message to append it to"
+            )
         changed = Message(Role.USER, last.content + self.user_prompt_suffix)
         return [changed if message is last else message for message in messages]
 
@@ -186,7 +188,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return [message for example in examples for message in self._shot(example)]
 
     def _shot(self, example: dict[str, Any]) -> tuple[Message, ...]:
-        """Return an example's messages (cached)."""
+        """Return the messages of an example (cached)."""
         if isinstance(example, Item) and id(example) in self._shots:
             return self._shots[id(example)][1]
         target = self._get_fewshot_target_text(example)
@@ -197,7 +199,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return shot
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return ``num_fewshot`` other items, drawn per item and different from it."""
+        """Draw ``num_fewshot`` examples for an item, all different from it."""
         if not self.num_fewshot:
             return []
         unit_id, digest = identity_of(item, self.ID_FIELD)
@@ -215,7 +217,7 @@ class TaskPrompts(TaskData[SubjectT]):
                 return chosen
         raise InvalidInputError(
             f"{place_of(item)}: num_fewshot is {self.num_fewshot}, but the split "
-            f"{self.FEWSHOT_SPLIT!r} has {len(chosen)} items that differ from it and from each other"
+            f"{self.FEWSHOT_SPLIT!r} has only {len(chosen)} distinct items other than this one"
         )
 
     def _draws_examples(self) -> bool:

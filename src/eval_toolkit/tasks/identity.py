@@ -1,4 +1,4 @@
-"""Identities of items: keys and content hashes."""
+"""Identification of items by keys and content hashes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.tasks.types import Item
 
 ID_FIELD = "id"
-"""Default key field, used if its values are unique and the task names no other."""
+"""Default key field, used if its values are unique and the task specifies no other field."""
 
 QUESTION_FIELDS = (
     "question",
@@ -22,15 +22,15 @@ QUESTION_FIELDS = (
     "goal",
     "ctx",
 )
-"""Common names of the question field; the first one present in a row is used."""
+"""Common names of the question field, in order of precedence."""
 CONTEXT_FIELDS = ("passage", "context", "story", "article", "premise", "hypothesis", "instruction")
-"""Common names of the context field: a question may be asked about many passages."""
+"""Common names of the context field, since a question may refer to different passages."""
 
 _LONGEST_GROUP = 64
 
 
 def question_of(item: Mapping[str, Any]) -> str | None:
-    r"""Return the question of an item; None if no known field contains it.
+    r"""Return the question of an item, or None if it has no known question field.
 
     Examples
     --------
@@ -55,12 +55,12 @@ def make_items(
     group_field: str | None,
     notes: list[str],
 ) -> list[Item]:
-    """Return the rows of one split and subject as items with identities.
+    """Convert the rows of a split and subject to items with identities.
 
-    ``prefix`` begins every key: "subject/" in a task with subjects. ``id_field`` is by default
-    `ID_FIELD` if every row has a unique value; if it exists but is not used, a note is appended to
-    ``notes``. Items with the same value of ``group_field`` are not independent, even across
-    subjects; an example is an item and its translation.
+    Every key starts with ``prefix``, which is "subject/" in a task with subjects. ``id_field``
+    defaults to `ID_FIELD` if every row has a unique value in it; if the field exists but is not
+    used, a note is appended to ``notes``. Items with the same value of ``group_field`` are not
+    independent, even across subjects, for example an item and its translations.
     """
     field, keys = id_field or ID_FIELD, None
     try:
@@ -127,7 +127,7 @@ def _group(item: Item, field: str) -> str:
 
 
 def identity_of(item: Mapping[str, Any], id_field: str | None) -> tuple[str, str]:
-    """Return the unit id and content hash of an item, which need not be part of the data."""
+    """Return the unit id and content hash of an item, even if it is not part of the data."""
     if isinstance(item, Item):
         return item.unit_id, item.content_hash
     field = id_field or ID_FIELD

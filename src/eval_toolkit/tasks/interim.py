@@ -1,4 +1,4 @@
-"""Interim grades of a task's answers while others are pending."""
+"""Interim grading of answers while a run is in progress."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 def task_grading(kind: TaskKind) -> Grading | None:
-    """Return the grading of answers while others are pending; None if there is none.
+    """Return the function that grades answers during a run, or None if there is none.
 
-    The grades are those of the first bounded column of a grader that queries no model and runs no
-    program. The result is None without such a column, for samples in groups, and if samples are not
-    requested in random order or need several requests, since an interim mean would mislead.
+    The grades are the values of the first bounded column of a grader that queries no model and runs
+    no programs. Returns None if there is no such column, if samples have groups, if they are not
+    requested in random order, or if they need several requests, since interim means would then be
+    misleading.
     """
     samples = {sample.id: sample for sample in kind.samples}
     jobs = {job.unit_id: job for job in kind.jobs if job.attempt == 1 and not job.step}
@@ -52,16 +53,16 @@ def task_grading(kind: TaskKind) -> Grading | None:
 def _grades(
     kind: TaskKind, grader: Grader, column: str, jobs: Mapping[str, Job], entries: Sequence[Entry]
 ) -> dict[str, float | None]:
-    """Return the grade of each first attempt; None for failed attempts."""
-    asked = {one.unit_id: one for one in entries if one.attempt == 1 and not one.step}
+    """Return the grade of each first attempt, or None for failed attempts."""
+    first = {one.unit_id: one for one in entries if one.attempt == 1 and not one.step}
     answers = [
         answer
-        for unit, entry in asked.items()
+        for unit, entry in first.items()
         if unit in jobs and (answer := entry.answer(jobs[unit], entry.request_hash)) is not None
     ]
     answered = {answer.job.unit_id for answer in answers}
     samples = [sample for sample in kind.samples if sample.id in answered]
-    values: dict[str, float | None] = dict.fromkeys(asked)
+    values: dict[str, float | None] = dict.fromkeys(first)
     if samples:
         records = measure(kind.task, samples, answers, graders=[grader])
         known = records.status[column] == "ok"

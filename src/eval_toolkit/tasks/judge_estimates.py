@@ -1,4 +1,4 @@
-"""Estimated number and cost of a run's judge requests."""
+"""Estimation of the number and cost of a run's judge requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from eval_toolkit.tasks.planning import (
 )
 
 GUESSED_TOKENS = 256
-"""Tokens of an answer without a limit."""
+"""Assumed number of tokens of an answer without a limit."""
 
 
 def estimate_judges(
@@ -30,10 +30,10 @@ def estimate_judges(
 ) -> dict[str, dict[str, Any]]:
     """Estimate the requests, tokens and cost of a run's judges.
 
-    The entry of a judge has ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost``
-    (None if there are no prices). Answers are assumed to have their maximum length, or 256 tokens
-    without a limit, and prompts one token per four characters. ``judges`` are as returned by
-    `judges_in`.
+    Each judge has an entry with ``requests``, ``prompt_tokens``, ``completion_tokens`` (the
+    maximum) and ``cost`` (None without prices). Answers are assumed to have their maximum length,
+    or 256 tokens without a limit, and prompts to have one token per four characters. Pass
+    ``judges`` as returned by `judges_in`.
 
     Examples
     --------
@@ -51,18 +51,18 @@ def estimate_judges(
     some = samples[:: max(1, len(samples) // COUNTED)][:COUNTED]
     each = planned.completion_tokens or 0
     length = each // max(1, planned.n_requests) or GUESSED_TOKENS
-    said = RawCompletion("x" * (length * CHARACTERS_PER_TOKEN))
-    answered = [JobResult(Job(sample.id, 1, GenerateRequest("")), said) for sample in some]
+    completion = RawCompletion("x" * (length * CHARACTERS_PER_TOKEN))
+    answered = [JobResult(Job(sample.id, 1, GenerateRequest("")), completion) for sample in some]
     responses = built_responses(task, some, answered).values()
     found: dict[str, dict[str, Any]] = {}
     for judge in judges:
-        asked = [one for response in responses for one in judge.requests(response).values()]
+        requests = [one for response in responses for one in judge.requests(response).values()]
         scale = planned.n_requests / max(1, len(some))
-        read = sum(-(-len(request_text(one)) // CHARACTERS_PER_TOKEN) for one in asked) * scale
-        written = sum(one.max_tokens or GUESSED_TOKENS for one in asked) * scale
+        read = sum(-(-len(request_text(one)) // CHARACTERS_PER_TOKEN) for one in requests) * scale
+        written = sum(one.max_tokens or GUESSED_TOKENS for one in requests) * scale
         prices = getattr(judge.asked, "prices", None)
         found[judge.name] = {
-            "requests": round(len(asked) * scale),
+            "requests": round(len(requests) * scale),
             "prompt_tokens": round(read),
             "completion_tokens": round(written),
             "cost": None if prices is None else (read * prices[0] + written * prices[1]) / 1e6,

@@ -1,4 +1,4 @@
-"""Check that the stored verdicts of a run match its judges."""
+"""Validation of stored verdicts against the judges of a run."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,9 +19,9 @@ def refuse_unjudged(
     outcomes: Iterable[JobResult],
     judges: Iterable[AskingGrader],
 ) -> None:
-    """Raise if a run lacks a verdict of its judges.
+    """Raise an error if a run lacks a verdict of its judges.
 
-    Verdicts from another prompt, model or setting do not count.
+    Verdicts obtained with another prompt, model or setting do not count.
     """
     answers, verdicts = apart(outcomes)
     there = {outcome.job.key: outcome for outcome in verdicts}
@@ -35,7 +35,7 @@ def refuse_unjudged(
             for job in jobs
         )
         if absent or other:
-            what = "has no verdict from" if absent else "has verdicts from another version of"
+            what = "has no verdict from" if absent else "has verdicts from a different version of"
             raise ArtifactError(
                 f"{run.path}: the run {what} the judge {judge.name!r} on {absent or other} of "
                 f"{len(jobs)} answers; run the task in this folder with the judge, or use judge_run; "

@@ -1,4 +1,4 @@
-"""Kind of evaluation for tasks."""
+"""Evaluation kind of tasks."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.stopping_watch import Watch
 
 _SETTINGS = ("response_type", "num_fewshot", "seed", "shuffle_choices", "user_prompt_suffix")
-"""Settings of a task that determine its prompts and references, apart from data and code."""
+"""Task settings that, together with data and code, determine prompts and references."""
 _SET_UP = (*_SETTINGS, "name", "sample_split", "fewshot_split", "subjects")
-"""Settings whose changes alter the prompts; reported before a change of the prompts itself."""
+"""Settings that alter the prompts; differences in them are reported before differing prompts."""
 _SMALLEST_PART = 8
 """Minimum number of samples between two checks of a stopping rule."""
 
 
 def at_once(model: Any, concurrency: int | None) -> int:
-    """Return the number of concurrent requests to a model."""
+    """Return the maximum number of concurrent requests to a model."""
     return int(getattr(model, "concurrency", CONCURRENCY) if concurrency is None else concurrency)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Attempts at a task: answers, verdicts, and the outcome of the stopping rule."""
+    """Attempts at a task: answers, verdicts, and the outcome of a stopping rule."""
 
     outcomes: Sequence[JobResult]
     ended: StoppingOutcome | None = None
@@ -61,13 +61,13 @@ class Answers:
 
 @dataclass(frozen=True)
 class TaskKind(Kind[Answers]):
-    """A task evaluated with a model."""
+    """Evaluation of a model on a task."""
 
     task: BaseTask[Any]
     measuring: GradingSettings
     samples: Sequence[Sample]
     settings: Mapping[str, Any]
-    """Configuration other than task, model and graders."""
+    """Configuration except for task, model and graders."""
     model: Model | None = None
     jobs: Sequence[Job] = field(default=(), repr=False)
     watch: Watch | None = None
@@ -86,40 +86,40 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return the prompt, choices or answer, reasoning, reference and verdicts for a unit."""
+        """Return the display blocks of a unit: prompt, answer, reasoning, reference, verdicts."""
         from eval_toolkit.tasks.sample_display import sample_blocks
 
         return sample_blocks(unit)
 
     @classmethod
     def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
-        """Return a sentence with the share of correct answers; "" for other metrics."""
+        """Describe the share of correct answers in a sentence; "" for other metrics."""
         return f"Answers {share} questions correctly" if right_or_wrong else ""
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return the limitations of a run, for its report."""
+        """Return what a run does not measure, for its report."""
         return ["whether the model saw these questions in training"]
 
     @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return a phrase with the number of few-shot examples, if there are any."""
+        """Describe the number of few-shot examples, if any."""
         task = config.get("task")
         shots = task.get("num_fewshot") if isinstance(task, Mapping) else None
         return [f"{shots} examples in the prompt"] if shots else []
 
     @property
     def summary(self) -> SummarySpec:  # type: ignore[override]
-        """Settings of the summary."""
+        """Settings of the intervals and of failure handling."""
         return self.measuring.summary
 
     @property
     def reasoning_tags(self) -> Tags:
-        """Reasoning tags of the task."""
+        """Tags that delimit reasoning, as defined by the task."""
         return self.task.reasoning_tags
 
     def config(self) -> Mapping[str, Any]:
-        """Return the task, model, prompts, decoding, graders and stopping rule."""
+        """Return the settings of task, model, prompts, decoding, graders and stopping rule."""
         return self._config
 
     @cached_property
@@ -141,7 +141,7 @@ class TaskKind(Kind[Answers]):
         }
 
     def identity(self) -> Identity:
-        """Return the task, model, prompt format, decoding and seed."""
+        """Return the settings that identify a run: task, model, format, decoding and seed."""
         digest = None
         if self.model is not None:
             digest = sha256_text(canonical_json(dict(self.model.describe())))
@@ -164,17 +164,17 @@ class TaskKind(Kind[Answers]):
         return replace(self, samples=samples, jobs=[job for job in self.jobs if job.unit_id in ids])
 
     def n_planned(self) -> int:
-        """Return the number of requests about samples."""
+        """Return the number of requests to the model."""
         return len(self.jobs)
 
     def grading_so_far(self) -> Grading | None:
-        """Return the grading of finished answers while others are pending."""
+        """Return the function that grades finished answers during the run."""
         from eval_toolkit.tasks.interim import task_grading
 
         return task_grading(self)
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the answered keys that belong to neither these jobs nor these judges."""
+        """Return the keys of stored answers that the current jobs and judges do not need."""
         jobs, judges = {job.key for job in self.jobs}, self.judges()
         return [
             key
@@ -183,13 +183,13 @@ class TaskKind(Kind[Answers]):
         ]
 
     def advice(self) -> str:
-        """Return advice on how to keep all answers."""
+        """Return advice on how to keep all stored answers."""
         return "request at least as many samples and attempts"
 
     def produce(self, context: Context) -> Answers:
-        """Query the model and then the judges, for all samples or until the stopping rule is satisfied."""
+        """Query the model and the judges until all is done or the stopping rule is satisfied."""
         if self.model is None:
-            raise ArtifactError("there are only stored answers, and no model to query")
+            raise ArtifactError("no model is available; only stored answers can be used")
         if self.watch is None:
             context.expect(len(self.jobs))
             return Answers(self._part(context, self.jobs))
@@ -206,7 +206,7 @@ class TaskKind(Kind[Answers]):
         return Answers(outcomes, ended)
 
     def _part(self, context: Context, jobs: Sequence[Job]) -> list[JobResult]:
-        """Run some of the jobs, and query the judges about their answers."""
+        """Run some of the jobs and query the judges about their answers."""
         assert self.model is not None  # noqa: S101 - checked by `produce`
         answers = [one for one in context.ask(self.model, jobs) if one is not None]
         judges = self.measuring.judges
@@ -227,13 +227,13 @@ class TaskKind(Kind[Answers]):
         return context.ask_jobs([(one.asked, judge_jobs(one, responses)) for one in judges])
 
     def grade(self, attempts: Answers) -> Graded:
-        """Return the grades of the answers."""
+        """Grade the answers."""
         return self.measuring.graded(
             self.task, self.samples, attempts.outcomes, self.config(), attempts.ended
         )
 
     def answers_table(self, attempts: Answers, graded: Graded) -> AnswersTable:
-        """Return the answers with questions, references and grades."""
+        """Return the table of answers with questions, references and grades."""
         from eval_toolkit.runs.answers import answers_of
 
         metrics = [name for card in graded.cards.values() for name in card]
@@ -265,7 +265,7 @@ class TaskKind(Kind[Answers]):
         }
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Raise if data or prompts have changed since the stored run."""
+        """Raise an error if data or prompts have changed since the stored run."""
         asked, task = (begun.get("config") or {}).get("task"), config["task"]
         if not isinstance(asked, Mapping):
             raise ArtifactError(
@@ -275,12 +275,12 @@ class TaskKind(Kind[Answers]):
         changed = _changed(asked, task) if alike else None
         if changed is not None:
             raise ArtifactError(
-                f"{folder}: {changed} since the run in this folder; choose another folder"
+                f"{folder}: {changed} since the run in this folder was made; choose another folder"
             )
 
 
 def same_units(run: Run, samples: Iterable[Sample]) -> None:
-    """Raise unless a task has the same units as a run."""
+    """Raise an error unless a task has the same units as a run."""
     records = run.records(*run.only_subject)
     there = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
     for sample in samples:
@@ -297,7 +297,7 @@ def same_units(run: Run, samples: Iterable[Sample]) -> None:
 
 
 def same_settings(run: Run, task: Mapping[str, Any]) -> None:
-    """Raise unless a task has the same settings as the task of a run."""
+    """Raise an error unless a task has the same settings as the task of a run."""
     there = run.manifest["config"]["task"]
     for name in _SETTINGS:
         if there.get(name) != task.get(name):
@@ -308,7 +308,7 @@ def same_settings(run: Run, task: Mapping[str, Any]) -> None:
 
 
 def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
-    """Raise unless a task has the same prompts, references and data as the task of a run."""
+    """Raise an error unless a task has the same prompts, references and data as a run."""
     changed = _changed(run.manifest["config"]["task"], task)
     if changed is not None:
         raise ArtifactError(

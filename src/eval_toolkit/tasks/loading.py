@@ -1,4 +1,4 @@
-"""Resolution of task names, for the command line and configuration files."""
+"""Loading of tasks by name, for the command line and configuration files."""
 
 import difflib
 import importlib.util
@@ -35,7 +35,7 @@ _OUR_TABLES = {"prompt", "graders", "decoding"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """Description of a task that is not loaded yet.
+    """Description of an available task that has not been loaded.
 
     Examples
     --------
@@ -45,11 +45,11 @@ class TaskInfo:
 
     name: str
     response_type: str | None
-    """Type of the responses; None if it is only known after importing the task."""
+    """Type of response; None if it is known only after importing the task."""
     origin: str
-    """"builtin" (with bundled data), "definition", or the location in an installed package."""
+    """"builtin" (with bundled data), "definition", or the import path in an installed package."""
     needs_data: bool
-    """Whether ``data`` must be passed, or a Hub dataset is loaded."""
+    """Whether the data are not bundled: ``data`` must be passed, or a Hub dataset is downloaded."""
     hub: str | None = None
     description: str = ""
 
@@ -60,7 +60,7 @@ class TaskInfo:
 
 @cache
 def _files() -> Mapping[str, Path]:
-    """Return the bundled declarations; the file name is the task name."""
+    """Return the bundled declaration files, keyed by task name."""
     place = Path(str(resources.files("eval_toolkit.tasks")))
     files = [file for folder in _FOLDERS for file in (place / folder).glob("*.toml")]
     return {file.stem: file for file in sorted(files, key=lambda file: file.stem)}
@@ -70,12 +70,12 @@ _declared = cache(read_declaration)
 
 
 def available_tasks() -> list[TaskInfo]:
-    """Return the bundled tasks and those provided by installed packages.
+    """Return the bundled tasks and the tasks provided by installed packages.
 
     Returns
     -------
     list of TaskInfo
-        Tasks sorted by name. Packages provide tasks as entry points of the group
+        Tasks, sorted by name. Packages provide tasks through the entry-point group
         ``eval_toolkit.tasks``.
 
     Examples
@@ -104,21 +104,22 @@ def available_tasks() -> list[TaskInfo]:
 
 
 def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> BaseTask[Any]:
-    """Load the task denoted by a name, a file or a class.
+    """Load a task by name, or from a file or class.
 
     Parameters
     ----------
     name : str or path
-        Name from `available_tasks` (ignoring case, ``-`` and ``_``), TOML or YAML task file, YAML
+        Name from `available_tasks` (ignoring case, ``-`` and ``_``); TOML or YAML task file; YAML
         file of lm-eval (see `load_lm_eval_task`), table of questions (CSV, JSON Lines …; see
-        `questions_task`), Python file (``tasks.py``, or
-        ``tasks.py:MyTask`` if it defines several tasks), or ``package.module:MyTask``. Options may
-        follow as a TOML table: ``boolq{num_fewshot=2}``.
+        `questions_task`), Python file (``tasks.py``, or ``tasks.py:MyTask`` if it defines several
+        tasks), or ``package.module:MyTask``. May be followed by options in TOML syntax:
+        ``boolq{num_fewshot=2}``.
     allow_code : bool, default False
-        Whether to run Python code named by a file: ``package.module:object`` and ``!function``.
+        Whether to run Python code that a file refers to as ``package.module:object`` or
+        ``!function``.
     **options
-        Options of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …; for
-        files also ``prompt`` and ``system``.
+        Options of the task, such as ``data``, ``rows``, ``num_fewshot``, ``seed`` and ``subjects``;
+        for files, also ``prompt`` and ``system``.
 
     Returns
     -------
@@ -128,9 +129,9 @@ def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> 
     Raises
     ------
     PluginError
-        If there is no such task (the closest name is suggested), or importing it fails.
+        If there is no task with that name (the closest name is suggested), or importing it fails.
     InvalidInputError
-        If an option does not fit, or a file names code that is not allowed.
+        If an option does not apply to the task, or a file refers to code that is not allowed.
 
     Examples
     --------
@@ -142,10 +143,10 @@ def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> 
 
 
 def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) -> BaseTask[Any]:
-    """Return the task denoted by a name as in `load_task`, with the permissions of its origin.
+    """Load a task by name as in `load_task`, with the permissions of the name's origin.
 
-    If the name comes from a file, Python files, ``package.module:MyTask`` and the option
-    ``allow_code`` are refused unless the user allowed them.
+    If the name was read from a file, Python files, ``package.module:MyTask`` and the option
+    ``allow_code`` are rejected unless the user has allowed them.
 
     Examples
     --------
@@ -156,11 +157,11 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
     text = str(name)
     options = {key: value for key, value in options.items() if value is not None}
     if text.endswith("}") and not is_there(text):
-        text, told = name_and_options(text)
+        text, own_options = name_and_options(text)
         options = {
-            **told,
+            **own_options,
             **options,
-            "allow_code": options.get("allow_code") or told.get("allow_code"),
+            "allow_code": options.get("allow_code") or own_options.get("allow_code"),
         }
     origin.refuse_consent(options)
     with making(origin):  # includes names in the options, such as graders
@@ -194,22 +195,23 @@ def _resolved(text: str, options: dict[str, Any], origin: Origin) -> BaseTask[An
 
 
 def _refuse_unfit(text: str, options: Mapping[str, Any], made: Callable[..., Any]) -> None:
-    """Raise if an option does not apply to a file of questions."""
+    """Raise an error if an option does not apply to a file of questions."""
     known = {*inspect.signature(made).parameters, *OPTIONS} - {"given", "sampling", "data", "rows"}
     for name in options:
         if name not in known:
             raise InvalidInputError(
-                f"{text}: a file of questions has no option {name!r}; the options are {', '.join(sorted(known))}"
+                f"{text}: a file of questions has no option {name!r}; the options are "
+                f"{', '.join(sorted(known))}"
             )
 
 
 def is_questions_file(text: str) -> bool:
-    """Return whether a name is that of a table of questions, such as CSV, JSON Lines or Parquet."""
+    """Return whether a name refers to a table of questions, such as CSV, JSON Lines or Parquet."""
     return Path(text).name.lower().removesuffix(".gz").endswith(_TABLES)
 
 
 def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> BaseTask[Any]:
-    """Return the task in a YAML file in either of the two formats."""
+    """Load a task from a YAML file in the native or the lm-eval format."""
     from eval_toolkit.tasks.lm_eval.files import is_lm_eval, read_yaml
     from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task
 
@@ -217,8 +219,9 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
     if isinstance(payload, Mapping) and not (_OUR_TABLES & payload.keys() or is_lm_eval(payload)):
         keys = ", ".join(str(key)[:40] for key in islice(payload, 20))
         raise InvalidInputError(
-            f"{file}: is neither an eval-toolkit task file (tables task and prompt) nor one of lm-eval "
-            f"(keys task, dataset_path, doc_to_text …); it has {keys or 'no keys'}"
+            f"{file}: is neither an eval-toolkit task file (tables task and prompt) nor an "
+            "lm-eval task file (keys task, dataset_path, doc_to_text …); it has "
+            f"{keys or 'no keys'}"
         )
     if not is_lm_eval(payload):
         return read_task_file(file, allow_code=allow_code, **options)
@@ -230,7 +233,7 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
 
 
 def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:
-    """Return the task class of a Python file."""
+    """Return the task class defined in a Python file."""
     if not is_file(file):
         raise MissingFileError(f"{file}: no such file")
     module = _module(file)
@@ -248,8 +251,8 @@ def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:
         raise PluginError(f"{file}: there is no task class {wanted!r}; {hint}")
     if not wanted and len(found) != 1:
         raise PluginError(
-            f"{file}: defines {len(found)} task classes ({', '.join(found) or 'none'}); name one as "
-            f"{file.name}:Class"
+            f"{file}: defines {len(found)} task classes ({', '.join(found) or 'none'}); select "
+            f"one with {file.name}:Class"
         )
     return found[wanted] if wanted else next(iter(found.values()))
 

@@ -1,8 +1,8 @@
-"""Grading of answers into records; no model is queried.
+"""Grading of answers into records, without querying a model.
 
-Three steps can fail for a sample, independently of other samples: the model, the task's
-post-processing, and a grader. Each failure is stored as an error in the affected columns, with its
-reason.
+For each sample, three steps can fail without affecting other samples: the model's answer, the
+post-processing, and a grader. A failure is stored as an error with a reason in all columns that it
+affects.
 """
 
 import math
@@ -41,10 +41,10 @@ _ROUNDING = 1e-9
 
 
 class Measurable(Protocol):
-    """Members of a task that are needed to grade its answers."""
+    """Interface that a task must implement so that its answers can be graded."""
 
     def post_process_generated_completion(self, text: str, sample: Any = None) -> str:
-        """Return the string to grade."""
+        """Return the part of an answer to grade."""
         ...
 
     def graders(self) -> Sequence[Grader]:
@@ -59,29 +59,29 @@ def measure(
     *,
     graders: Sequence[Grader | str | Mapping[str, Any]] | None = None,
 ) -> Records:
-    """Grade the answers to a task's samples: one record per sample and attempt.
+    """Grade the answers to a task's samples, returning one record per sample and attempt.
 
     Parameters
     ----------
     task : BaseTask
-        Task that post-processes answers, and provides the graders by default.
+        Task that post-processes answers and provides the default graders.
     samples : sequence of Sample
-        Samples of the run; each has records, even without an answer.
+        Samples of the run; samples without an answer have records, too.
     outcomes : iterable of JobResult
         Outcomes of `run_jobs`, in any order, including the verdicts of judges.
     graders : sequence of Grader, str or mapping, optional
-        Graders, as in `graders.load_grader`; by default those of the task.
+        Graders, or specs as in `graders.load_grader`; by default, the task's graders.
 
     Returns
     -------
     Records
-        One column for each column of each grader, with status and reason; the slice ``subject``
-        if the task has subjects. Times, costs and token counts are not included.
+        Records with the columns of all graders, each with status and reason, and the slice
+        ``subject`` if the task has subjects. Times, costs and token counts are not included.
 
     Raises
     ------
     InvalidInputError
-        If there are no samples or no graders, or two graders fill the same column.
+        If there are no samples or no graders, or two graders define the same column.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def measure(
     array([1.])
     """
     if not samples:
-        raise InvalidInputError("`samples` is empty; there is nothing to measure")
+        raise InvalidInputError("`samples` is empty; pass at least one sample")
     chosen = [load_grader(one) for one in (task.graders() if graders is None else graders)]
     answers, verdicts = apart(outcomes)
     found, replies = joined(answers), replies_in(verdicts)
@@ -126,9 +126,9 @@ def measure(
 
 
 def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
-    """Return the columns filled by graders, with their types and directions.
+    """Return the columns that graders define, with their types and directions.
 
-    Two graders that fill the same column are an error.
+    Raises an error if two graders define the same column.
 
     Examples
     --------
@@ -141,18 +141,18 @@ def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
         for column, info in columns_of(grader).items():
             if column in columns:
                 raise InvalidInputError(
-                    f"graders {owners[column]!r} and {grader.name!r} both fill the column "
+                    f"graders {owners[column]!r} and {grader.name!r} both define the column "
                     f"{column!r}; give one of them a different `name`"
                 )
             columns[column], owners[column] = info, grader.name
     if not columns:
-        raise InvalidInputError("there are no graders; name at least one")
+        raise InvalidInputError("there are no graders; pass at least one")
     return columns
 
 
 @dataclass(slots=True)
 class _Table:
-    """Columns of grades, built row by row."""
+    """Table of grades that is built row by row."""
 
     values: dict[str, list[float | str | None]]
     status: dict[str, list[str]]
@@ -165,7 +165,7 @@ class _Table:
         return cls({n: [] for n in names}, {n: [] for n in names}, {n: [] for n in names})
 
     def add(self, line: Mapping[str, float | str | Grade]) -> None:
-        """Append a row; a column not declared before is marked as skipped in earlier rows."""
+        """Append a row; a new column is marked as skipped in all earlier rows."""
         if not line.keys() <= self.values.keys():
             for column in sorted(line.keys() - self.values.keys()):
                 self.values[column] = [None] * self.n
@@ -192,7 +192,7 @@ def _graded(
     columns: Mapping[str, ColumnInfo],
     replies: Mapping[str, RawCompletion],
 ) -> Mapping[str, float | str | Grade] | Grade:
-    """Return the grades of a sample by column; if there is no answer, one grade for all columns."""
+    """Return the grades of a sample by column; without an answer, one grade for all columns."""
     response = answered(task, sample, outcome)
     if isinstance(response, Grade):
         return response
@@ -206,16 +206,16 @@ def _graded(
 
 
 def _without_answer(grade: float | str | Grade) -> Grade:
-    """Return the grade for a missing answer, with the reason why it is missing."""
+    """Return the grade of a missing answer, which states why it is missing."""
     return Grade.of(grade, _NO_ANSWER)
 
 
 def built_responses(
     task: Measurable, samples: Sequence[Sample], outcomes: Iterable[JobResult]
 ) -> dict[Attempt, Any]:
-    """Return the answers to be graded; failed ones are omitted.
+    """Build the responses to grade from outcomes, omitting failures.
 
-    They are in the order of samples, then attempts.
+    They are ordered by sample, then by attempt.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def built_responses(
 
 
 def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any:
-    """Return the response to grade, or the grade for all graders if there is none."""
+    """Return the response to grade, or without one the grade to use for all graders."""
     if outcome is None:
         return Grade.error("the model was not queried")
     error = outcome.error or getattr(outcome.response, "error", None)
@@ -255,7 +255,7 @@ def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any
 def grades_by(
     grader: Any, columns: Mapping[str, ColumnInfo], *given: Any
 ) -> Mapping[str, float | str | Grade]:
-    """Return the validated grades of a grader; an exception is an error in each of its columns."""
+    """Return the validated grades of a grader; if it raises, all of its columns are errors."""
     try:
         found = {
             column: _read(value, column, columns.get(column, _ANY))
@@ -269,7 +269,7 @@ def grades_by(
 
 
 def _read(value: Any, column: str, info: ColumnInfo) -> float | str | Grade:
-    """Return a grade with numbers converted to float; invalid values become errors."""
+    """Convert the number in a grade to float; invalid values become errors."""
     if isinstance(value, Grade):
         if value.status != "ok":
             return value
@@ -306,7 +306,7 @@ def _line(text: str) -> str:
 
 
 def n_cut_off(records: Records) -> int:
-    """Return the number of replies whose reasons state that they end inside their reasoning.
+    """Return the number of replies that were cut off inside their reasoning.
 
     Examples
     --------
@@ -318,10 +318,10 @@ def n_cut_off(records: Records) -> int:
 
 
 def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
-    """Build the response that graders read: an answer with its sample.
+    """Build the input of graders and judges from a sample and the model's reply.
 
-    This is the only place that turns a reply into the input of graders and judges: it separates the
-    reasoning from the answer by the task's ``reasoning_tags``. The full reply is stored.
+    All graders and judges receive responses built by this function, which separates reasoning from
+    the answer using the task's ``reasoning_tags``. Runs store the complete reply.
 
     Examples
     --------
@@ -333,13 +333,13 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
     >>> build_response(None, sample, JobResult(job, raw, None, False)).best
     0
     """
-    raw, asked = outcome.response, outcome.job.request.prompt
+    raw, prompt = outcome.response, outcome.job.request.prompt
     about: dict[str, Any] = {
         "id": sample.id,
         "subject": sample.subject,
         "ground_truth": sample.ground_truth,
         "attempt": outcome.job.attempt,
-        "prompt": asked if isinstance(asked, str) else "",
+        "prompt": prompt if isinstance(prompt, str) else "",
         "prompt_tokens": raw.prompt_tokens if raw else None,
         "context": sample.context,
     }
@@ -355,7 +355,7 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
         )
     if raw is None:
         raise InvalidInputError(f"sample {sample.id!r} has no response")
-    sent = asked if isinstance(asked, str) else asked[-1].content
+    sent = prompt if isinstance(prompt, str) else prompt[-1].content
     parts = raw.parts(getattr(task, "reasoning_tags", REASONING_TAGS), prompt=sent)
     return Completion(
         task.post_process_generated_completion(parts.answer, sample),
@@ -371,7 +371,7 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
 
 
 def with_reply(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
-    """Return a conversation with the reply, which continues the cue or is a new message.
+    """Append the reply to a conversation, as a continuation of the cue or as a new message.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Contamination of a task's items by a corpus, measured by n-gram overlap."""
+"""Contamination of task items, measured by n-gram overlap with a corpus."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -30,10 +30,10 @@ class ItemOverlap:
     unit_id: str
     group: str
     n_grams: int
-    """Number of n-grams; 0 if every part is shorter than n words, so the item is not judged."""
+    """Number of n-grams; 0 if every part is shorter than n words, so the item is not checked."""
     n_found: int
     by_part: dict[str, tuple[int, int]]
-    """Number of matched and of all n-grams in the question, the choices and the answer."""
+    """Numbers of matched n-grams and of all n-grams in the question, the choices and the answer."""
     flagged: bool
 
     @property
@@ -55,18 +55,18 @@ class ItemOverlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationEffect:
-    """Mean of a column over all units, over the clean units, and over the flagged units."""
+    """Means of a column over all, clean and flagged units, and their differences."""
 
     column: str
     overall: MetricResult
     clean: MetricResult
-    """Result over the units that are not flagged, including those that are too short to be checked."""
+    """Result over units that are not flagged, including units too short to be checked."""
     dirty: MetricResult
     """Result over the flagged units."""
     inflation: MetricResult
-    """Overall − clean: the effect of the flagged units on the result."""
+    """Overall − clean, which is the effect of the flagged units on the result."""
     gap: MetricResult
-    """Dirty − clean; the flagged units may also be harder or easier than the others."""
+    """Flagged − clean; the flagged units may also be harder or easier than the others."""
     n_flagged: int
     n_unjudged: int
 
@@ -92,7 +92,7 @@ class Contamination(Displayed):
     n_reference_texts: int
     items: tuple[ItemOverlap, ...]
     rate: MetricResult
-    """Fraction of judged items that are flagged; ``n_skipped`` counts items too short to judge."""
+    """Fraction of checked items that are flagged; ``n_skipped`` counts items too short to check."""
 
     @property
     def flagged_ids(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Contamination(Displayed):
         return tuple(sorted(item.unit_id for item in self.items if item.flagged))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict with the items that overlap, in decreasing order."""
+        """Return a JSON-serialisable dict, with overlapping items sorted by decreasing overlap."""
         touched = sorted(
             (item for item in self.items if item.n_found),
             key=lambda item: (-(item.share or 0.0), item.unit_id),
@@ -142,8 +142,9 @@ class Contamination(Displayed):
         Returns
         -------
         ContaminationEffect
-            Cells with intervals; skipped if no unit is flagged. Differences have Newcombe's
-            interval, or the bootstrap over groups if a group has both flagged and unflagged units.
+            Cells with confidence intervals; skipped if no unit is flagged. Differences have
+            Newcombe intervals, or bootstrap intervals over groups if a group contains both flagged
+            and unflagged units.
 
         Raises
         ------
@@ -178,7 +179,7 @@ class Contamination(Displayed):
         )
 
     def _marks(self, records: Records) -> tuple[BoolArray, BoolArray]:
-        """Return which rows belong to flagged items, and which to items with n-grams."""
+        """Return masks of the rows that belong to flagged items and to items with n-grams."""
         known = {item.unit_id: item for item in self.items}
         dirty, judged = np.zeros((2, len(records)), dtype=np.bool_)
         for at, unit in enumerate(records.unit_id.astype(str).tolist()):
@@ -206,30 +207,30 @@ def contamination(
     Parameters
     ----------
     task : BaseTask
-        Task whose items are checked: the entire sample split, each item without examples.
+        Task whose items are checked, using the entire sample split and no few-shot examples.
     corpus : path, list of str, list of Path, iterator, callable, or NgramContaminationCheck
-        Corpus, as in `leakage.NgramContaminationCheck`; a check overrides n and threshold, and
-        provides the analyzer.
+        Corpus, as in `leakage.NgramContaminationCheck`. An existing check overrides ``n`` and
+        ``threshold`` and determines the analyzer.
     n : int, default 13
         Number of words per n-gram.
     threshold : float, default 0.5
         Minimum fraction of an item's n-grams in the corpus for the item to be flagged.
     parts : sequence of str
-        Parts to check, from "question", "choices" and "answer". No n-gram spans two parts.
+        Parts to check: "question", "choices" or "answer". N-grams do not span parts.
     confidence : float, default 0.95
-        Confidence level of the rate's interval.
+        Confidence level of the interval of the rate.
 
     Returns
     -------
     Contamination
-        Overlap of every item, the flagged ids, and their rate among the items with at least one
-        n-gram. Words that the prompt adds to a question are also searched for, so the overlap may
-        be below 1 for an item that occurs verbatim in the corpus.
+        Overlap of every item, ids of flagged units, and the rate of flagged items among items with
+        at least one n-gram. Since words that the prompt adds to a question are searched for as
+        well, the overlap of an item that occurs verbatim in the corpus may be below 1.
 
     Raises
     ------
     InvalidInputError
-        If an option is out of range, or the corpus contains no n-gram.
+        If an option is out of range, or the corpus contains no n-grams.
     ArtifactError
         If a file cannot be read.
 
@@ -247,7 +248,7 @@ def contamination(
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
     if isinstance(parts, str) or not parts:
         raise InvalidInputError(f"`parts` is {parts!r}; it must be a list of {', '.join(PARTS)}")
-    wanted = [validation.choice(part, "parts", PARTS) for part in parts]
+    selected = [validation.choice(part, "parts", PARTS) for part in parts]
     check = corpus
     if not isinstance(check, NgramContaminationCheck):
         check = NgramContaminationCheck(check, n=n, threshold=threshold)
@@ -256,7 +257,7 @@ def contamination(
     texts: list[str] = []
     for at, item in enumerate(items):
         for part, text in item_texts(task, item):
-            if part in wanted:
+            if part in selected:
                 places.append((at, part))
                 texts.append(text)
     counts = check.counts(texts)
@@ -280,7 +281,7 @@ def contamination(
 
 
 def item_texts(task: BaseTask[Any], item: Item) -> list[tuple[str, str]]:
-    """Return the strings of an item by part: question, choices, and answers that are not choices."""
+    """Return the texts of an item by part; answers that are choices are not repeated."""
     if task.TASK_STYLER is not None:
         choices = list(task._get_choices(item))
         return [("question", task._get_raw_question(item)), *(("choices", c) for c in choices)]
@@ -293,19 +294,19 @@ def item_texts(task: BaseTask[Any], item: Item) -> list[tuple[str, str]]:
 
 
 def questions(task: BaseTask[Any], item: dict[str, Any]) -> list[str]:
-    """Return the user messages that ask about an item, without examples."""
+    """Return the user messages that contain the question of an item, without examples."""
     try:
         turns = task._get_instruction_messages(item)
     except NotImplementedError:
         raise InvalidInputError(
-            f"task {task.NAME!r} does not specify which part of its prompts is the question; define "
-            "_get_instruction_text"
+            f"task {task.NAME!r} does not define which part of its prompts is the question; "
+            "define _get_instruction_text"
         ) from None
     return [turn.content for turn in turns if turn.role is Role.USER]
 
 
 def answers(task: BaseTask[Any], item: Item) -> list[str]:
-    """Return the correct answers of an item as strings; the choice text instead of its letter."""
+    """Return the correct answers of an item as strings, with letters replaced by choice texts."""
     if task.TASK_STYLER is not None:
         return [task._get_choices(item)[task._get_correct_index(item)]]
     truth = task._get_ground_truth(item)
@@ -325,7 +326,7 @@ def _overlap(item: Item, by_part: dict[str, tuple[int, int]], threshold: float) 
 
 
 def _rate(items: Iterable[ItemOverlap], confidence: float) -> MetricResult:
-    """Return the rate of flagged items, clustered by group if items are not independent."""
+    """Compute the rate of flagged items, clustered by group if items are not independent."""
     known = list(items)
     records = Records.from_columns(
         {"flagged": [float(item.flagged) if item.n_grams else None for item in known]},
@@ -341,7 +342,7 @@ def _rate(items: Iterable[ItemOverlap], confidence: float) -> MetricResult:
 
 def _mean(records: Records, spec: Any, options: dict[str, Any]) -> MetricResult:
     if not len(records):
-        return MetricResult(None, "skipped", "there is no such unit")
+        return MetricResult(None, "skipped", "there are no such units")
     return summarise(records, [spec], **options)[spec.name]
 
 
@@ -352,7 +353,7 @@ def _differences(
     means: Sequence[MetricResult],
     options: dict[str, Any],
 ) -> tuple[MetricResult, MetricResult]:
-    """Return the differences overall − clean and flagged − clean."""
+    """Compute the differences overall − clean and flagged − clean."""
     groups = records.group.astype(str)
     if np.intersect1d(groups[dirty], groups[~dirty]).size:
         card = summarise(_marked(records, column, dirty), [_INFLATION, _GAP], **options)
@@ -377,7 +378,7 @@ def _differences(
 
 
 def _independent_difference(a: MetricResult, b: MetricResult) -> MetricResult:
-    """Return a − b for two disjoint sets of units, with an interval derived from theirs.
+    """Compute a − b for two disjoint sets of units, with an interval derived from their intervals.
 
     The square-and-add limits of Zou and Donner (2008); for Wilson intervals of two rates they
     are Newcombe's (1998, method 10).
@@ -411,7 +412,7 @@ _GAP = ms.from_sums("gap", _COLUMNS, _gap)
 
 
 def _marked(records: Records, column: str, dirty: BoolArray) -> Records:
-    """Return records whose sums yield the mean over all units and over the clean units."""
+    """Return records from whose sums the means over all units and over clean units follow."""
     value, clean = records.columns[column], (~dirty).astype(np.float64)
     there = records.status[column] == "ok"
     measured = np.where(there, value, 0.0)

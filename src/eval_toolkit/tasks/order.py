@@ -14,7 +14,7 @@ def in_order(items: Sequence[Item], seed: int) -> list[Item]:
 
 
 def permutation(seed: int, n: int) -> Iterator[int]:
-    """Yield 0 … n-1 in random order, at a cost proportional to the number of values consumed."""
+    """Yield 0, …, n − 1 in random order; the cost depends only on how many values are consumed."""
     # Only `random` of the generator is guaranteed to be stable across Python versions.
     draw = random.Random(seed).random  # noqa: S311
     moved: dict[int, int] = {}

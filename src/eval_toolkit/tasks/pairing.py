@@ -1,4 +1,4 @@
-"""Pairwise comparison of two runs of one task by a judge, item by item and in both orders."""
+"""Pairwise comparison of two runs of the same task by a judge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,11 +44,11 @@ from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 _IDENTITY = ("kind", "task", "runs", "judges")
-"""Entries that must match before stored verdicts are reused."""
+"""Configuration entries that must match for stored verdicts to be reused."""
 
 
 class _PairingOptions(SummaryOptions, AskOptions, total=False):
-    """Options of `SummarySpec` and `AskSpec`."""
+    """Options of `judge_pairs` from `SummarySpec` and `AskSpec`."""
 
 
 @gathers(_PairingOptions, **SUMMARY_DEFAULTS, **ASK_DEFAULTS)
@@ -62,21 +62,22 @@ def judge_pairs(
     on_mismatch: str = "raise",
     **options: Unpack[_PairingOptions],
 ) -> Outcome:
-    r"""Judge which of two runs answered each item better, without querying the models.
+    r"""Let a judge decide which of two runs answered each item better.
 
     Parameters
     ----------
     run_a, run_b : Run or path
-        Finished runs of the task; prompts, examples and decoding may differ.
+        Finished runs of the task, which may differ in prompts, examples and decoding. Their models
+        are not queried.
     task : BaseTask
-        Task of both runs; provides questions, references and post-processing.
+        Task of both runs, which provides questions, references and post-processing.
     judge : PairJudge
-        Judge that compares the answers.
+        Judge that compares two answers, which are presented in both orders.
     out : path, optional
-        Folder for verdicts and results. The same call resumes an interrupted comparison, and
-        retries failed requests of a finished one. By default nothing is written.
+        Folder for verdicts and results. Repeating the call resumes an interrupted comparison, and
+        retries failed requests of a finished one. By default, nothing is written.
     on_mismatch : {"raise", "drop"}, default "raise"
-        Handling of units with the same id but different content, as in `compare_runs`.
+        How to handle units with the same id but different content, as in `compare_runs`.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     cache, concurrency, give_up_after, patience_s, on_progress
@@ -85,19 +86,20 @@ def judge_pairs(
     Returns
     -------
     Outcome
-        ``win`` is the win rate of A with ties as halves, ``tie`` the rate of ties, ``consistent``
-        the rate of agreement between both orders, and ``first_position`` the rate at which the
-        answer shown first wins, excluding ties (0.5 without bias). Each has an interval. Attempts
-        are paired by number; a pair with a failed answer is an error and is not judged. ``notes``
-        list what was excluded, and runs whose prompts differ from those shown to the judge.
+        ``win`` is the win rate of A, with ties counted as one half; ``tie`` is the rate of ties,
+        ``consistent`` the rate of agreement between both orders, and ``first_position`` the rate at
+        which the answer shown first wins, excluding ties (0.5 without position bias). Each has a
+        confidence interval. Attempts are paired by number; a pair with a failed answer is an error
+        and is not judged. ``notes`` lists what was excluded, and runs whose prompts differ from
+        those shown to the judge.
 
     Raises
     ------
     ArtifactError
-        If the runs do not belong to this task, have no unit in common, or have units that differ in
-        content; or if ``out`` contains another run.
+        If the runs do not belong to this task, have no units in common, or have units that differ
+        in content, or if ``out`` contains another run.
     ModelError
-        If the judge fails permanently; replies already received are kept.
+        If the judge fails permanently; replies received so far are kept.
 
     Examples
     --------
@@ -117,7 +119,7 @@ def judge_pairs(
     >>> for name, says in (("good", "Rome"), ("bad", "Bonn")):
     ...     _ = run_task(task, ScriptedModel(says, name=name), f"{folder}/{name}")
     >>> judge = PairJudge(ScriptedModel(
-    ...     lambda asked: "[[A]]" if "\nRome\n</answer A" in asked.prompt[-1].content else "[[B]]"
+    ...     lambda request: "[[A]]" if "\nRome\n</answer A" in request.prompt[-1].content else "[[B]]"
     ... ))
     >>> done = judge_pairs(f"{folder}/good", f"{folder}/bad", task, judge)
     >>> done.card["win"].value, done.card["consistent"].value, done.card["first_position"].value
@@ -142,13 +144,13 @@ def judge_pairs(
 
 @dataclass(frozen=True)
 class PairsKind(Kind[list[JobResult]]):
-    """Answers of two runs to the same samples, compared by a judge."""
+    """Evaluation kind in which a judge compares the answers of two runs to the same samples."""
 
     task: BaseTask[Any]
     judge: PairJudge
     samples: Sequence[Sample]
     answers: Mapping[Attempt, tuple[Any, Any]]
-    """Both answers for each attempt at a sample; a failed answer is replaced by its grade."""
+    """Pair of answers for each attempt at a sample; a failed answer is represented by its grade."""
     settings: Mapping[str, Any]
     notes: tuple[str, ...]
 
@@ -193,7 +195,7 @@ class PairsKind(Kind[list[JobResult]]):
         return cls(task, judge, samples, answers, settings, notes)
 
     def jobs(self) -> list[Job]:
-        """Return the requests to the judge, without pairs that contain a failed answer."""
+        """Return the requests to the judge, skipping pairs with a failed answer."""
         jobs = []
         for (unit, attempt), (a, b) in self.answers.items():
             if isinstance(a, Grade) or isinstance(b, Grade):
@@ -206,7 +208,7 @@ class PairsKind(Kind[list[JobResult]]):
         return jobs
 
     def config(self) -> Mapping[str, Any]:
-        """Return the task, the judge and the compared runs."""
+        """Return the settings of the task, the judge and the compared runs."""
         return self.settings
 
     def identity(self) -> Identity:
@@ -222,11 +224,11 @@ class PairsKind(Kind[list[JobResult]]):
         return None
 
     def produce(self, context: Context) -> list[JobResult]:
-        """Query the judge."""
+        """Request the verdicts of the judge."""
         return context.ask_jobs([(self.judge.asked, self.jobs())])
 
     def grade(self, attempts: list[JobResult]) -> Graded:
-        """Return the grades of each pair."""
+        """Grade every pair from the verdicts of the judge."""
         records = self._records(attempts)
         card = task_scorecard(
             records,
@@ -244,7 +246,7 @@ class PairsKind(Kind[list[JobResult]]):
         )
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the settings that determine the verdicts."""
+        """Return the settings of the judge."""
         return {self.judge.name: dict(self.judge.describe())}
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -288,7 +290,7 @@ class PairsKind(Kind[list[JobResult]]):
 
 
 def _left_out(tries: Sequence[int]) -> list[str]:
-    """Return notes on attempts missing from the other run."""
+    """Return notes about attempts that are missing from the other run."""
     both = min(tries)
     return [
         f"{n - both} of {n} attempts of {side} excluded"
@@ -298,19 +300,19 @@ def _left_out(tries: Sequence[int]) -> list[str]:
 
 
 def _doubts(runs: tuple[Run, Run], config: Mapping[str, Any]) -> list[str]:
-    """Return notes on identical runs, and on runs with prompts unlike those shown to the judge."""
+    """Return notes about identical answers and about prompts that the judge did not see."""
     a, b = (config["runs"][side]["responses_sha256"] for side in "ab")
     same = ["A and B have identical answers"] if a == b else []
     now = config["task"].get("prompt_fingerprint")
     return same + [
-        f"the prompts of {side} differ from those of the task, which are shown to the judge"
+        f"the prompts of {side} differ from the prompts of the task, which the judge sees"
         for side, run in zip("AB", runs, strict=True)
         if run.manifest["config"]["task"].get("prompt_fingerprint") != now
     ]
 
 
 def _known(run: Run) -> dict[str, Any]:
-    """Return the properties that identify a run, since its name may not be unique."""
+    """Return the properties that identify a run, whose name need not be unique."""
     model = run.manifest["config"]["model"]["name"]
     digest = run.manifest["artifacts"][RESPONSES]["sha256"]
     return {"run_id": run.run_id, "model": str(model), "responses_sha256": str(digest)}
@@ -319,13 +321,13 @@ def _known(run: Run) -> dict[str, Any]:
 def _common_samples(
     runs: tuple[Run, Run], task: BaseTask[Any], on_mismatch: str
 ) -> tuple[list[Sample], tuple[str, ...]]:
-    """Return the samples common to both runs, and notes on the excluded ones."""
+    """Return the samples common to both runs, and notes about excluded samples."""
     tables = [run.records(*run.only_subject) for run in runs]
     where = f"{runs[0].path} and {runs[1].path}"
     common = common_units(*tables, on_mismatch=on_mismatch, where=where)
     if not len(common):
         raise ArtifactError(
-            f"{where}: the runs have no unit in common; there is nothing to compare"
+            f"{where}: the runs have no unit in common; compare runs of the same items"
         )
     records = tables[0]
     hashes = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
@@ -335,8 +337,8 @@ def _common_samples(
     for unit in sorted(shared):
         if there.get(unit) != hashes[unit]:
             raise ArtifactError(
-                f"{runs[0].path}: the unit {unit!r} of the task differs from that of the run; the "
-                "data have changed since"
+                f"{runs[0].path}: the unit {unit!r} of the task differs from the unit in the run; "
+                "the data have changed since"
             )
     left = [
         f"{count} units {which} excluded"

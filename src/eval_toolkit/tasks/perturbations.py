@@ -1,8 +1,8 @@
-"""Perturbations of questions: typos, letter case, whitespace, and paraphrases.
+"""Perturbations of questions: typos, letter case, whitespace and paraphrases.
 
-A perturbation changes the wording of a question but not its identity: the unit and the content
-hash are unchanged, so runs with and without it are compared pairwise. Changes are drawn from the
-unit id, independently of limits and order.
+A perturbation changes the wording of a question, but not its unit id and content hash, so that runs
+with and without it can be compared pairwise. The changes to a question are derived from the seed
+and its unit id and do not depend on limits or order.
 """
 
 import copy
@@ -27,40 +27,40 @@ from eval_toolkit.tasks.types import Sample
 KINDS = ("typos", "upper", "lower", "swap_case", "whitespace", "paraphrase")
 EDITS = ("insert", "delete", "transpose", "replace")
 WITH_DIGITS = r"\b\w*\d\w*\b"
-"""Pattern of words that contain a digit: numbers, dates, "3rd"."""
+"""Pattern of words that contain a digit, such as numbers, dates and "3rd"."""
 OPTION_LETTERS = r"(?m)^[ \t]*\(?[A-Z][.):](?=\s)|\([A-Z]\)"
-"""Pattern of the option letter of a choice: "A." or "(B)"."""
+"""Pattern of option letters, such as "A." or "(B)"."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _BLANKS = re.compile(r"\s+")
 _SHORTEST = 4
-"""Minimum number of letters of a word with typos; shorter words would become other words."""
+"""Minimum length of words that get typos; shorter words could turn into other words."""
 _TEXT = "{text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    r"""Perturbation of question wording.
+    r"""Perturbation of the wording of questions.
 
     Parameters
     ----------
     kind : {"typos", "upper", "lower", "swap_case", "whitespace", "paraphrase"}
-        "typos" inserts, deletes, transposes and replaces letters inside words; the case kinds
-        change whole words; "whitespace" adds spaces, tabs and line breaks to existing
-        whitespace; "paraphrase" inserts the text into a template.
+        Type of perturbation. "typos" inserts, deletes, transposes and replaces letters within
+        words; "upper", "lower" and "swap_case" change whole words; "whitespace" adds spaces, tabs
+        and line breaks to existing whitespace; "paraphrase" inserts the text into a template.
     probability : float, optional
-        Probability that a letter (typos), a word (case), a space (whitespace) or the text
-        (paraphrase) is changed. By default 0.05 for typos, 0.2 for whitespace and 1 otherwise.
+        Probability of changing a letter (typos), a word (case), a space (whitespace) or the text
+        (paraphrase). By default, 0.05 for typos, 0.2 for whitespace and 1 otherwise.
     templates : sequence of str
-        Templates of a paraphrase, each with exactly one ``{text}``; one is drawn per unit.
+        Templates for "paraphrase", each with exactly one ``{text}``; one is drawn for each unit.
     edits : sequence of str
-        Kinds of typos, from "insert", "delete", "transpose" and "replace".
+        Types of typos: "insert", "delete", "transpose" or "replace".
     protect : sequence of str
         Words that are never changed, ignoring case.
     patterns : sequence of str
-        Regular expressions for text that is never changed; by default numbers and option letters.
+        Regular expressions for text that is never changed; by default, numbers and option letters.
     seed : int, default 42
-        Random seed of the changes.
+        Random seed.
 
     Raises
     ------
@@ -69,9 +69,9 @@ class Perturbation:
 
     Notes
     -----
-    Typos use letters of the text itself, so the alphabet of the language is kept; accents stay with
-    their letters (NFC). The first and the last letter of a word are never changed. Case follows
-    Unicode: "ß" in capitals is "SS".
+    Typos use letters that occur in the text, so they stay within its alphabet; accents stay with
+    their letters (NFC). The first and last letters of a word are never changed. Case conversion
+    follows Unicode: "ß" becomes "SS" in upper case.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Perturbation:
         for edit in self.edits:
             validation.choice(edit, "edits", EDITS)
         if not self.edits:
-            raise InvalidInputError(f"`edits` is empty; name at least one of {', '.join(EDITS)}")
+            raise InvalidInputError(f"`edits` is empty; pass at least one of {', '.join(EDITS)}")
         if bool(self.templates) != (self.kind == "paraphrase"):
             raise InvalidInputError(
                 f"`templates` is {list(self.templates)!r:.60}; a paraphrase needs at least "
@@ -132,7 +132,7 @@ class Perturbation:
         return {**given, **listed, **({} if own is None else {own: list(getattr(self, own))})}
 
     def apply(self, text: str, unit_id: str) -> str:
-        """Return the text as perturbed for a unit.
+        """Return the perturbed text for a unit.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Perturbation:
         Returns
         -------
         str
-            Perturbed text; the text itself if no change was drawn.
+            Perturbed text; equal to the text if no change was drawn.
         """
         drawn = random.Random(derive_seed(self.seed, "perturbation", self.kind, unit_id))  # noqa: S311
         draw = drawn.random  # only this method is guaranteed to be stable
@@ -180,7 +180,7 @@ class Perturbation:
         return lambda word: cased(word) if draw() < p else word
 
     def _protected(self, text: str) -> bytearray:
-        """Return a mask that is 1 for each protected character."""
+        """Return a mask with 1 for every protected character."""
         kept = bytearray(len(text))
         for pattern in self._compiled:
             for match in pattern.finditer(text):
@@ -190,7 +190,7 @@ class Perturbation:
 
 
 def perturbation_name(told: Mapping[str, Any]) -> str:
-    """Return the name of a perturbation, given its `Perturbation.to_dict`."""
+    """Return the display name of a perturbation stored with `Perturbation.to_dict`."""
     share = told.get("probability")
     return str(told["kind"]) if share in (None, 1.0) else f"{told['kind']}({share:g})"
 
@@ -228,7 +228,7 @@ def _with_typos(
 
 
 def _letter(sign: str, letters: Sequence[str], draw: Callable[[], float]) -> str:
-    """Return a different letter from the text, in the same case."""
+    """Draw a different letter from the text, in the same case."""
     others = [letter for letter in letters if letter != sign.lower()]
     if not others:
         return sign
@@ -238,28 +238,30 @@ def _letter(sign: str, letters: Sequence[str], draw: Callable[[], float]) -> str
 
 
 def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[SubjectT]:
-    """Return a task with the same questions in perturbed wording.
+    """Return a copy of a task with perturbed questions.
 
     Parameters
     ----------
     task : BaseTask
-        Task to perturb; it is not modified. Perturbations of perturbed tasks are combined.
+        Task to perturb; it is not modified. If it is already perturbed, the perturbations are
+        combined.
     perturbation : Perturbation
-        Perturbation. Words in the task's ``PERTURBATION_UNMODIFIABLE_WORDS`` are protected too.
+        Perturbation to apply. Words in the task's ``PERTURBATION_UNMODIFIABLE_WORDS`` are protected
+        as well.
 
     Returns
     -------
     BaseTask
-        Task with the same name, version, units and content hashes, so `compare_runs` pairs its
-        runs with those of the original. The wording of questions changes, including the questions
-        of few-shot examples. The choice of examples, cues, answers and choices does not change,
-        whether the choices are scored or shown in the prompt. `describe`, and thus the manifest of
-        a run, contains the perturbations.
+        Task with the same name, version, units and content hashes, so that `compare_runs` pairs its
+        runs with runs of the original. The wording of all questions changes, including the
+        questions of few-shot examples. The selection of examples, the cues, the answers and the
+        choices do not change, even if the choices are part of the prompt. The perturbations are
+        recorded in `describe`, and thus in the manifest of a run.
 
     Notes
     -----
     In a task without a style, the entire question is perturbed, including any passage from which
-    answers must be copied. In that case, use a grader that allows for the changes, or ``protect``
+    the answer must be copied. In that case, use a grader that tolerates the changes, or ``protect``
     words.
 
     Raises
@@ -267,8 +269,8 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
     InvalidTypeError
         If ``task`` is not a task, or ``perturbation`` is not a perturbation.
     InvalidInputError
-        When samples are created, if the task overrides the construction of its requests instead
-        of the hooks for questions.
+        When samples are created, if the task constructs its requests without using the hooks for
+        questions.
 
     Examples
     --------
@@ -295,7 +297,7 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
 
 
 class _Perturbed(BaseTask[Any]):
-    """Overrides for a perturbed task."""
+    """Method overrides of a perturbed task."""
 
     _plain: BaseTask[Any]
     _perturbations: tuple[Perturbation, ...]
@@ -304,7 +306,7 @@ class _Perturbed(BaseTask[Any]):
         made = super()._create_samples(item, index, subject)
         if any(sample.parts or sample.text is not None for sample in made):
             raise InvalidInputError(
-                f"task {self.NAME!r} builds its requests itself, so its questions cannot be "
+                f"task {self.NAME!r} constructs its requests itself, so its questions cannot be "
                 "perturbed"
             )
         return made
@@ -318,7 +320,7 @@ class _Perturbed(BaseTask[Any]):
         ]
 
     def _styled_question(self, item: dict[str, Any]) -> str:
-        """Return the question above the choices of a style; "" if it is unknown."""
+        """Return the question above the choices of a style, or "" if it is unknown."""
         own = type(self)._get_raw_question is not TaskPrompts._get_raw_question
         return self._get_raw_question(item) if self.TASK_STYLER is not None and own else ""
 
@@ -351,5 +353,5 @@ class _Perturbed(BaseTask[Any]):
     def data_notes(self) -> list[str]:
         notes = super().data_notes
         if self.prompt_fingerprint() == self._plain.prompt_fingerprint():
-            notes.append("the perturbation changes none of the prompts that were compared")
+            notes.append("the perturbation changes none of the compared prompts")
         return notes

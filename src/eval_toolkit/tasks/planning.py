@@ -1,4 +1,4 @@
-"""Requests of a run, and an estimate of their cost."""
+"""Planning of a run's requests, and estimation of their cost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,21 +19,21 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.types import Part, Sample
 
 _SEED_LIMIT = 2**31
-"""Upper bound of seeds, since servers accept signed 32-bit integers."""
+"""Exclusive upper bound of seeds, since servers accept signed 32-bit integers."""
 _MOST_REQUESTS = 3_000_000
-"""Maximum number of requests, which are held in memory."""
+"""Maximum number of requests, which are kept in memory."""
 COUNTED = 200
 CHARACTERS_PER_TOKEN = 4
 
 
 def check_task(task: Any) -> None:
-    """Raise unless the argument is a task."""
+    """Raise an error unless the argument is a task."""
     if not isinstance(task, BaseTask):
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
 
 
 def greedy_again(temperature: float | None, attempts: int) -> list[str]:
-    """Return a note if several attempts are identical because decoding is greedy."""
+    """Return a note if greedy decoding makes all attempts at a sample identical."""
     if attempts == 1 or temperature != 0.0:
         return []
     return [f"{attempts} attempts at temperature 0 repeat the same greedy request"]
@@ -48,18 +48,18 @@ def decoding_of(
     max_tokens: int | None = None,
     stop: Sequence[str] | None = None,
 ) -> DecodingSpec:
-    """Return the decoding settings: those of the caller, of the task, or else greedy decoding.
+    """Return the decoding settings: the caller's, else the task's, else greedy decoding.
 
-    A model behind a server (``own_temperature``) decodes at the server's temperature instead.
-    Log-likelihoods are not decoded: settings are then an error.
+    If the model is behind a server (``own_temperature``), the temperature defaults to that of the
+    server instead. For log-likelihoods, nothing is decoded, and settings raise an error.
     """
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         given = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
         for name, value in {**given, "stop": stop}.items():
             if value is not None:
                 raise InvalidInputError(
-                    f"`{name}` is {value!r}, but {task.NAME!r} requests log-likelihoods; "
-                    "nothing is generated"
+                    f"`{name}` is {value!r}, but {task.NAME!r} requests log-likelihoods and "
+                    "generates nothing; omit the option"
                 )
         return DecodingSpec()
     texts: Any = () if stop is None else stop  # not tuple(), which would split a single string
@@ -82,8 +82,8 @@ def decoding_of(
 def default_formatter(task: BaseTask[Any], model: Model | None = None) -> str:
     """Return the default format of a task's prompts.
 
-    That is "plain" for log-likelihoods and for models with ``speaks_chat = False``, otherwise
-    "chat".
+    The default is "plain" for log-likelihoods and for models with ``speaks_chat = False``,
+    otherwise "chat".
 
     Examples
     --------
@@ -106,29 +106,29 @@ def plan_jobs(
     attempts: int | None = None,
     seed: int = DEFAULT_SEED,
 ) -> list[Job]:
-    """Return the requests of a task: one per sample and attempt, or one per part of a sample.
+    """Return the requests of a task, one per sample and attempt, or per part of a sample.
 
     Parameters
     ----------
     task : BaseTask
         Task of the samples.
     samples : sequence of Sample
-        Samples to request.
+        Samples to evaluate.
     formatter : str, ChatTemplate or callable, optional
-        Prompt format, as in `prompts.format_prompt`; by default that of `default_formatter`.
+        Prompt format, as in `prompts.format_prompt`; by default, the result of `default_formatter`.
     decoding : DecodingSpec, optional
-        Decoding settings; by default those of the task.
+        Decoding settings; by default, the settings of the task.
     attempts : int, optional
-        Number of attempts per sample; by default that of the task.
+        Number of attempts per sample; by default, the number that the task defines.
     seed : int, default 42
-        Random seed of the run. If answers may be sampled (temperature not 0), each attempt at
-        each sample gets its own seed, independent of the other samples.
+        Random seed of the run. Unless the temperature is 0, every attempt at every sample gets its
+        own seed, which does not depend on the other samples.
 
     Returns
     -------
     list of Job
-        Jobs in the order of samples, then attempts. Parts of one attempt have the steps
-        ``part:0``, ``part:1`` …, which `joining.joined` combines.
+        Jobs, ordered by sample and then by attempt. The parts of an attempt have the steps
+        ``part:0``, ``part:1``, …, which `joining.joined` combines.
 
     Raises
     ------
@@ -167,9 +167,9 @@ def plan_jobs(
 
 
 def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
-    """Return the number of attempts per sample, by default that of the task.
+    """Return the number of attempts per sample, which defaults to the task's setting.
 
-    Log-likelihoods have a single attempt.
+    Log-likelihoods allow only a single attempt.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
     if attempts > 1 and task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         raise InvalidInputError(
             f"`attempts` is {attempts}, but {task.NAME!r} requests log-likelihoods, which are the "
-            "same every time"
+            "same in every attempt; use 1"
         )
     return attempts
 
@@ -250,11 +250,11 @@ class Estimate(Displayed):
     prompt_tokens: int
     """Number of tokens in all prompts and scored choices."""
     completion_tokens: int | None
-    """Maximum number of generated tokens; None without a limit. Over HTTP, one per scored choice."""
+    """Maximum number of generated tokens, one per scored choice over HTTP; None without a limit."""
     how: str
-    """How tokens were counted."""
+    """Description of how tokens were counted."""
     cost: float | None = None
-    """Maximum cost; cost of the prompts only if answers are unlimited; None if there are no prices."""
+    """Maximum cost, or the cost of the prompts if answers have no limit; None without prices."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -278,23 +278,25 @@ def estimate(
     task : BaseTask
         Task to estimate.
     model : Model, optional
-        Model that counts tokens, if it can; its ``default_max_tokens`` limits generated answers,
-        and its ``prices`` (per million prompt and completion tokens) determine the cost.
+        Model that counts the tokens, if it supports this. Its ``default_max_tokens`` limits
+        generated answers, and its ``prices`` (per million prompt and completion tokens) determine
+        the cost.
     limit, order, attempts, formatter, max_tokens
         As in `running.run_task`.
 
     Returns
     -------
     Estimate
-        Tokens are extrapolated from the count for up to 200 prompts by the model, or by a server on
-        this machine, or else estimated as one per four characters; those of a chat template are
-        not included. Log-likelihoods over HTTP count the prompt and one generated token once per
-        choice, at most: choices of one token each may take one request.
+        Estimated counts and cost. Tokens are extrapolated from up to 200 prompts counted by the
+        model or a local server, or else estimated as one per four characters, not including the
+        tokens of a chat template. For log-likelihoods over HTTP, the prompt and one generated token
+        are counted once per choice, which is an upper bound, since choices of a single token may
+        need only one request.
 
     Raises
     ------
     InvalidInputError
-        If an option does not fit the task.
+        If an option does not apply to the task.
 
     Examples
     --------
@@ -355,16 +357,16 @@ def _tokens_of(texts: Sequence[str], model: Any, *, plain: bool) -> tuple[int, s
 
 
 def _texts_read(request: Request, *, again: bool) -> list[str]:
-    """Return the strings that a model reads: one, or with ``again`` the prompt for each choice."""
+    """Return the texts that a model reads: one or, with ``again``, the prompt for every choice."""
     if not (again and isinstance(request, LoglikelihoodRequest)):
         return [request_text(request)]
     prompt = request.prompt
-    said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
-    return [said + choice for choice in dict.fromkeys(request.continuations)]
+    text = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+    return [text + choice for choice in dict.fromkeys(request.continuations)]
 
 
 def request_text(request: Request) -> str:
-    """Return the entire content of a request as one string."""
+    """Return the entire content of a request as a single string."""
     prompt = request.prompt
-    said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
-    return said + "".join(getattr(request, "continuations", ()))
+    text = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+    return text + "".join(getattr(request, "continuations", ()))

@@ -1,4 +1,4 @@
-"""Position bias in multiple-choice answers, measured over all rotations of the choices."""
+"""Measurement of position bias in multiple-choice answers, using rotations of the choices."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -28,15 +28,15 @@ from eval_toolkit.tasks.styles import letters
 
 @dataclass(frozen=True, slots=True)
 class PositionResult:
-    """Pick rate of a position, and accuracy when the correct choice is at that position."""
+    """Pick rate of a position, and accuracy if the correct choice is at this position."""
 
     label: str
     picked: MetricResult
-    """Fraction of picks at this position, over units and rotations."""
+    """Fraction of units and rotations in which this position is picked."""
     expected: float
     """Expected fraction of picks without position bias."""
     accuracy: MetricResult
-    """Accuracy when the correct choice is at this position."""
+    """Accuracy if the correct choice is at this position."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -62,7 +62,7 @@ class PositionDifference(Interval[float | None]):
     p_value: float | None
     method: str
     n_pairs: int
-    """Number of position pairs, for which the interval and the p-value are corrected."""
+    """Number of position pairs, the multiplicity for which interval and p-value are corrected."""
     n_units: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,18 +94,18 @@ class PositionBias(Displayed):
     accuracy: MetricResult
     """Mean accuracy over all rotations, which removes position bias."""
     consistency: MetricResult
-    """Fraction of units with the same choice picked under all rotations."""
+    """Fraction of units for which the same choice is picked under all rotations."""
     test: RotationTest
-    """Test of the hypothesis that positions do not matter, based on the picks."""
+    """Test of the null hypothesis that picks do not depend on position."""
     difference: PositionDifference
     confidence: float
     n_units: int
     n_left_out: int
-    """Units that lack a pick under some rotation."""
+    """Number of units without a pick under some rotation, which are excluded."""
 
     @property
     def biased(self) -> bool:
-        """Whether the test rejects position independence at the given confidence level."""
+        """Whether the test rejects independence of position at the confidence level."""
         return self.test.p_value <= round(1.0 - self.confidence, 12)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,32 +158,33 @@ def position_bias(
     Parameters
     ----------
     runs : sequence of Outcome, Run, path or Records
-        Rotations 0, 1, 2 … of one task, as returned by `run_rotations`, with the columns of
-        `graders.ChoicePosition`.
+        Runs of rotations 0, 1, 2, … of one task, as returned by `run_rotations`, with the columns
+        of `graders.ChoicePosition`.
     confidence : float, default 0.95
         Confidence level of every interval.
     n_permutations : int, default 4999
-        Number of permutations of the test.
+        Number of permutations in the test.
     seed : int, default 42
         Random seed of the intervals and the test.
 
     Returns
     -------
     PositionBias
-        Shares and accuracies by position, the test, the consistency, and the largest difference.
+        Pick rates and accuracies by position, test, consistency, and largest difference in
+        accuracy.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the runs are not rotations of one task, or lack the columns.
+        If the runs are not rotations of one task, or lack the required columns.
     UndefinedMetricError
         If no unit has a pick under every rotation.
 
     Notes
     -----
-    Only rotations are used, not all orders, so adjacent choices stay adjacent. The largest
-    difference is selected after the fact, so its interval and p-value are corrected for all pairs
-    of positions (Bonferroni).
+    Only rotations are used, not all permutations, so adjacent choices remain adjacent. Since the
+    largest difference is selected after looking at the data, its interval and p-value are corrected
+    for the number of pairs of positions (Bonferroni).
 
     Examples
     --------
@@ -232,7 +233,7 @@ def _listed(runs: Any) -> list[Any]:
     if isinstance(runs, (Outcome, Run, Records, str)) or not isinstance(runs, Sequence):
         raise InvalidTypeError("`runs` must be a list of runs, one per rotation")
     if len(runs) < 2:
-        raise InvalidInputError(f"`runs` has {len(runs)} rotations; at least two are needed")
+        raise InvalidInputError(f"`runs` contains {len(runs)} rotations; at least two are needed")
     return list(runs)
 
 
@@ -259,7 +260,7 @@ def _records(run: Any, at: int) -> Records:
 
 @dataclass(frozen=True)
 class _Picks:
-    """Position picked for each unit under each rotation of its choices."""
+    """Position picked for each unit under every rotation of its choices."""
 
     ids: list[str]
     groups: list[Any]
@@ -302,13 +303,13 @@ class _Picks:
         return letters(max(map(len, self.picked)))
 
     def kinds(self) -> dict[str, ms.ColumnKind]:
-        """Return the type of each column of the records: a share, or a mean over rotations."""
+        """Return the type of each column: a proportion, or a mean over rotations."""
         shares: dict[str, ms.ColumnKind] = dict.fromkeys(["consistency", *self.labels], "share")
         rotated = ["accuracy", *(f"picked_{one}" for one in self.labels)]
         return {**shares, **dict.fromkeys(rotated, "bounded")}
 
     def correct_at(self, position: int) -> tuple[FloatArray, BoolArray]:
-        """Return whether each unit is correct at a position, and whether the position exists."""
+        """Return masks of units that are correct at a position and that have the position."""
         there = np.array([position < len(picks) for picks in self.picked])
         right = [
             bool((picks == gold)[gold == position].any())
@@ -317,7 +318,7 @@ class _Picks:
         return np.array(right, dtype=np.float64), there
 
     def records(self) -> Records:
-        """Return one row per unit, from which `summarise` computes the intervals."""
+        """Return records with one row per unit, from which `summarise` computes the intervals."""
         columns: dict[str, list[float | None]] = {
             "accuracy": [
                 float((picks == gold).mean())
@@ -338,24 +339,24 @@ class _Picks:
         return Records.from_columns(columns, unit_id=self.ids, group=self.groups)
 
     def independent_groups(self) -> NDArray[Any] | None:
-        """Return the group of each unit; None if no units share a group."""
+        """Return the group of each unit, or None if no units share a group."""
         groups = np.array([str(group) for group in self.groups])
         return None if len(np.unique(groups)) == len(groups) else groups
 
 
 def _same_items(rotations: Sequence[Records]) -> None:
-    """Raise if a unit denotes different items in different rotations."""
+    """Raise an error if a unit id denotes different items in different rotations."""
     hashes: dict[str, str] = {}
     for at, records in enumerate(rotations):
         for unit, digest in zip(records.unit_id, records.content_hash, strict=True):
             if hashes.setdefault(unit, digest) != digest:
                 raise InvalidInputError(
-                    f"runs[{at}]: unit {unit!r} differs from that in earlier runs"
+                    f"runs[{at}]: unit {unit!r} differs from the unit in earlier runs"
                 )
 
 
 def _table(records: Records) -> dict[str, tuple[int, int, int]]:
-    """Return the picked position, the correct position and the number of choices by unit."""
+    """Return the picked position, the correct position and the number of choices of each unit."""
     columns = list(ChoicePosition().columns())
     there = np.all([records.status[column] == "ok" for column in columns], axis=0)
     values = np.stack([records.columns[column] for column in columns], axis=1).astype(np.int64)
@@ -364,7 +365,7 @@ def _table(records: Records) -> dict[str, tuple[int, int, int]]:
 
 
 def _largest_difference(picks: _Picks, confidence: float, seed: int) -> PositionDifference:
-    """Return the difference between the best and worst positions, on units that have both."""
+    """Compare the best and worst positions, using units that have both."""
     labels = picks.labels
     sides = [picks.correct_at(at) for at in range(len(labels))]
     accuracy = [right[there].mean() for right, there in sides]
@@ -394,7 +395,7 @@ def _largest_difference(picks: _Picks, confidence: float, seed: int) -> Position
 def _paired(
     a: FloatArray, b: FloatArray, groups: NDArray[Any] | None, confidence: float, seed: int
 ) -> tuple[tuple[float | None, float | None, str], float | None]:
-    """Return the interval of B − A with its method, and the p-value; None if unavailable."""
+    """Return the interval of B − A with its method, and the p-value, or None if undefined."""
     if groups is None and len(a) > 1:
         ci = tango_interval(int((b > a).sum()), int((a > b).sum()), len(a), confidence=confidence)
         return (ci.ci_low, ci.ci_high, ci.method), mcnemar_test(a, b).p_value

@@ -1,4 +1,4 @@
-"""Tasks from questions in a file, a frame or a list, with columns recognised by name."""
+"""Tasks created from tables of questions, whose columns are recognised by name."""
 
 import re
 from collections import Counter
@@ -32,7 +32,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "grader": (GRADER_FIELD,),
     "system": ("system", "system prompt"),
 }
-"""Usual column names by role; case, spaces, ``-`` and ``_`` are ignored."""
+"""Common column names by role; case, spaces, ``-`` and ``_`` are ignored."""
 _IDS = ("id", "question id", "item id", "uid", "key")
 _LETTERED = re.compile(r"(?:option|choice|answer)?[ _-]*([a-h])", re.IGNORECASE)
 _MOST_SUBJECTS = 50
@@ -41,7 +41,7 @@ _SPLITS = ("test", "validation", "train")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Columns of a question table by role; None for roles without a column.
+    """Roles of the columns in a question table; None for roles without a column.
 
     Examples
     --------
@@ -80,22 +80,22 @@ class Columns:
 
 
 class QuestionsTask(Task):
-    """Task created from a table of questions; its notes list the inferred columns."""
+    """Task created from a table of questions."""
 
     guessed: tuple[str, ...] = ()
     by_match: bool = False
-    """Whether the items are graded by the default grader."""
+    """Whether the default grader is used."""
     lacking: str = ""
-    """Why the answers cannot be graded by default; "" if they can."""
+    """Why the default grader cannot be used; "" if it can."""
 
     def graders(self) -> list[Grader]:
-        """Return the graders; raise if the default graders lack a reference."""
+        """Return the graders; raise an error if the default grader has no references."""
         if self.lacking:
             raise MissingColumnError(self.lacking)
         return super().graders()
 
     def how_graded(self, samples: Iterable[Sample]) -> list[str]:
-        """Return a note that describes how the default grader grades the samples."""
+        """Describe how the default grader grades the samples."""
         ways: Counter[str] = Counter()
         for sample in samples if self.by_match else ():
             context = sample.context if isinstance(sample.context, Mapping) else {}
@@ -115,7 +115,7 @@ class QuestionsTask(Task):
 
     @property
     def data_notes(self) -> list[str]:
-        """Notes on the columns and the data read so far."""
+        """Notes about the columns and the data read so far."""
         return [*self.guessed, *super().data_notes]
 
 
@@ -143,15 +143,16 @@ def questions_task(
     system : str, optional
         System message, which may also have columns in braces.
     answer : str, optional
-        Column with the reference, if its name is not recognised.
+        Column of references, if its name is not recognised.
     by : str, optional
-        Column of subjects, whose results are also reported; by default subject, category or topic.
+        Column of subjects, for which results are also reported separately; by default, subject,
+        category or topic.
     name : str, optional
-        Name of the task; by default that of the file.
+        Name of the task; by default, the name of the file.
     graders : sequence, optional
-        Graders; by default the fields of each item determine its grading, as in `graders.Match`.
+        Graders; by default, each item is graded according to its fields, as in `graders.Match`.
     **sampling
-        Additional options of `Task`: ``seed``, ``subjects``, ``shuffle_choices`` …
+        Additional options of `Task`, such as ``seed``, ``subjects`` and ``shuffle_choices``.
 
     Returns
     -------
@@ -161,7 +162,7 @@ def questions_task(
     Raises
     ------
     MissingColumnError
-        If no column contains the question.
+        If no column contains the questions.
     InvalidInputError, InvalidTypeError
         If there are no rows, or a row is neither a string nor a mapping.
 
@@ -180,7 +181,7 @@ def questions_task(
         splits, split = {}, "test"
     place = "the rows" if path is None else str(path)
     if not rows:
-        raise InvalidInputError(f"{place}: there are no questions")
+        raise InvalidInputError(f"{place}: contains no questions")
     found = guess_columns(rows, prompt=prompt, answer=answer, by=by, place=place)
     chosen = graders or ["match"]
     task = QuestionsTask(
@@ -197,8 +198,9 @@ def questions_task(
     if graders is None and found.answer is None:
         columns = ", ".join(map(repr, dict.fromkeys(name for row in rows for name in row)))
         task.lacking = (
-            f"{place}: no column contains the reference (answer, target, reference, expected …); the "
-            f"columns are {columns}: name it with --answer COLUMN (answer= in Python), or choose "
+            f"{place}: no column contains the reference (answer, target, reference, expected …); "
+            f"the columns are {columns}; specify it with --answer COLUMN (answer= in Python), or "
+            "choose "
             "graders that need none with --grader (graders=)"
         )
     return task
@@ -233,7 +235,7 @@ def _data(found: Columns, path: Path | None, split: str) -> DataSpec:
 
 
 def _splits(given: Any) -> tuple[dict[str, list[Row]], str]:
-    """Return the rows by split, and the split of the samples."""
+    """Return the rows by split, and the split that contains the samples."""
     if isinstance(given, Mapping) and given and not _is_columns(given):
         splits = {str(name): _rows(part) for name, part in given.items()}
         if len(splits) == 1:
@@ -241,14 +243,14 @@ def _splits(given: Any) -> tuple[dict[str, list[Row]], str]:
         split = next((name for name in _SPLITS if name in splits), None)
         if split is None:
             raise InvalidInputError(
-                f"the data have the splits {', '.join(map(repr, splits))}; pass one of them"
+                f"the data set has the splits {', '.join(map(repr, splits))}; pass one of them"
             )
         return splits, split
     return {"test": _rows(given)}, "test"
 
 
 def _is_columns(given: Mapping[Any, Any]) -> bool:
-    """Return whether a mapping is a table of columns rather than a mapping of splits."""
+    """Return whether a mapping maps columns to values, rather than splits to rows."""
     first = next(iter(given.values()))
     if hasattr(first, "column_names") or hasattr(first, "columns"):
         return False
@@ -257,7 +259,7 @@ def _is_columns(given: Mapping[Any, Any]) -> bool:
 
 
 def _rows(given: Any) -> list[Row]:
-    """Return the rows of a frame, dataset, dict of columns or list; a string is a question."""
+    """Convert a data frame, dataset, dict of columns or list to rows; strings are questions."""
     if isinstance(given, Mapping) or hasattr(given, "columns") or hasattr(given, "schema"):
         columns = {name: frames.column(given, name).tolist() for name in frames.names(given)}
         cells = zip(*columns.values(), strict=True)
@@ -296,8 +298,8 @@ def guess_columns(
 ) -> Columns:
     """Infer the roles of columns in a question table from their names.
 
-    A ``prompt`` makes a question column unnecessary; ``answer`` and ``by`` name the columns of the
-    reference and of the subject.
+    With a ``prompt``, no question column is needed; ``answer`` and ``by`` specify the columns of
+    the reference and of the subject.
 
     Examples
     --------
@@ -356,7 +358,7 @@ def _unique(rows: Sequence[Row], name: str | None) -> bool:
 
 
 def _divides(rows: Sequence[Row], name: str | None) -> bool:
-    """Return whether a column divides the rows into parts that are large enough to report."""
+    """Return whether the parts defined by a column are large enough to report."""
     if not _in_all(rows, name):
         return False
     n = len({str(row[str(name)]) for row in rows})
@@ -366,7 +368,7 @@ def _divides(rows: Sequence[Row], name: str | None) -> bool:
 def _choices(
     rows: Sequence[Row], name: str | None, names: Sequence[str]
 ) -> str | FieldSpec | tuple[str, ...] | None:
-    """Return the column of choices and how to parse it, or one column per choice."""
+    """Return the column of choices and how to parse it, or one template per choice."""
     if name is None:
         lettered = {m[1].upper(): one for one in names if (m := _LETTERED.fullmatch(one.strip()))}
         order = [lettered[letter] for letter in sorted(lettered)]
@@ -386,7 +388,7 @@ def _choices(
 def _answer_is(
     rows: Sequence[Row], choices: str | FieldSpec | tuple[str, ...] | None, answer: str | None
 ) -> str:
-    """Return how the references denote a choice; "auto" if that is unclear."""
+    """Return how references denote a choice, or "auto" if this is unclear."""
     if choices is None or answer is None:
         return "auto"
     spec = ChoicesSpec(choices=choices)

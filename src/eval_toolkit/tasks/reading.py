@@ -1,4 +1,4 @@
-"""Reading of data files as rows of one split; nested values are kept."""
+"""Reading of data files as rows, preserving nested values."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,20 +14,20 @@ Row = dict[str, Any]
 def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     """Read the rows of one split from a file.
 
-    A JSON file contains a list of objects, an object with the list under "examples", or an object
-    with one list per split. With ``only_named``, rows are returned only if the file itself names
-    this split.
+    A JSON file may contain a list of objects, an object with such a list under "examples", or an
+    object with one list per split. With ``only_named``, a file without an entry for this split is
+    an error.
     """
     if not is_file(path):
         raise MissingFileError(f"{path}: no such file{named_alike(path)}")
     if only_named and tables.media_type_of(path) != tables.JSON:
-        raise InvalidInputError(f"{path}: the file has a single split, which is not {split!r}")
+        raise InvalidInputError(f"{path}: the file contains a single split, which is not {split!r}")
 
     def list_in(payload: Any) -> Any:
         if isinstance(payload, dict) and isinstance(payload.get(split), list):
             return payload[split]
         if only_named:
-            raise InvalidInputError(f"{path}: there is no list of rows under {split!r}")
+            raise InvalidInputError(f"{path}: contains no list of rows under {split!r}")
         if isinstance(payload, dict) and isinstance(payload.get("examples"), list):
             return payload["examples"]
         if not isinstance(payload, list):
@@ -47,13 +47,13 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
 
 
 def read_labels(path: Path) -> list[Any]:
-    """Read labels from a file with one per line; numeric labels become numbers."""
+    """Read labels from a file with one label per line; numeric labels become numbers."""
     lines = [line.strip() for line in tables.read_text(path).splitlines() if line.strip()]
     return [int(line) if line.lstrip("-").isdecimal() else line for line in lines]
 
 
 def checked_rows(rows: Iterable[Any], place: str) -> list[Row]:
-    """Return the rows; raise if one is not an object, naming its position."""
+    """Check that every row is a mapping and return the rows."""
     if isinstance(rows, (str, bytes, Mapping)):
         raise InvalidInputError(f"{place} is {type(rows).__name__}; it must be a list of rows")
     checked = list(rows)

@@ -1,4 +1,4 @@
-"""Questions and reference answers of a run's samples, for display."""
+"""Storage and retrieval of questions and references of a run's samples."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.types import Sample
 
 _OF_CHOICES = frozenset({"doc", "choices", "right"})
-"""Keys of a sample context that contains the indices of its correct choices."""
+"""Keys of a sample's context that may contain the indices of the correct choices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Reference of a sample, as stored by a run.
+    """Reference of a sample, as stored in a run.
 
     Examples
     --------
@@ -34,9 +34,10 @@ class Reference:
 
 
 def sample_units(samples: Iterable[Sample]) -> list[Unit]:
-    """Return the samples of a task as units with the question and the reference.
+    """Convert the samples of a task to units with question and reference.
 
-    The question allows matching with runs of other tools, whose ids, hashes and prompts may differ.
+    The question makes it possible to match units with runs of other tools, whose ids, hashes and
+    prompts may differ.
 
     "correct" contains the indices of the correct choices as a JSON list.
 
@@ -66,9 +67,9 @@ def _unit(sample: Sample) -> Unit:
 
 
 def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
-    """Return the references of some units in a run.
+    """Return the references of selected units of a run.
 
-    The result is empty if the run was stored without references.
+    The result is empty if the run does not contain references.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def _places(cell: Any) -> tuple[int, ...] | None:
 
 
 def _reference(sample: Sample) -> Reference:
-    """Return the reference of a sample: its correct choices if known, else its ground truth."""
+    """Return the reference of a sample: its correct choices if known, or else its ground truth."""
     truth, choices = sample.ground_truth, sample.possible_completions or ()
     right = _right(sample)
     if right:

@@ -50,7 +50,7 @@ _NEEDED = (
     "decoding",
 )
 _RUBRIC = "correctness"
-"""Rubric for a judge that is passed as a model."""
+"""Default rubric, used if a model is passed as a judge."""
 _NUMBER, _WHOLE, _TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
 _RELIED_ON = {
     "type": "object",
@@ -67,32 +67,32 @@ _RELIED_ON = {
         "confidence": _NUMBER,
     },
 }
-"""Schema of the settings that a stored run must have."""
+"""Schema of the settings that a stored run must contain."""
 
 
 def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run") -> Run:
-    """Open a finished task run; raise if it is anything else."""
+    """Open a finished task run; raise an error for other runs."""
     check_task(task)
     validation.place(run, name, Run)
     source = run if isinstance(run, Run) else Run.open(run)
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
-        raise ArtifactError(f"{source.path}: is not a task run; there are no answers to rescore")
+        raise ArtifactError(f"{source.path}: not a task run; it has no answers to rescore")
     if "imported" in config:
         raise ArtifactError(
-            f"{source.path}: was imported from another tool's log, with its grades; pass "
-            "`metrics` of its records instead"
+            f"{source.path}: imported from the log of another tool together with its grades, so "
+            "it cannot be regraded; pass `metrics` of its records instead"
         )
     _refuse_incomplete(source, ("task.name",))
     if config["task"]["name"] != task.NAME:
         raise ArtifactError(
-            f"{source.path}: is a run of {config['task']['name']!r}, not of {task.NAME!r}"
+            f"{source.path}: this is a run of {config['task']['name']!r}, not of {task.NAME!r}"
         )
     return source
 
 
 def _refuse_incomplete(source: Run, needed: Sequence[str]) -> None:
-    """Raise if a run lacks settings of its requests, even if its manifest is sealed."""
+    """Raise an error if a run lacks settings of its requests."""
     config = source.manifest["config"]
     missing = missing_setting(config, needed)
     if problem := f"has no {missing}" if missing else shape_problem(config, _RELIED_ON):
@@ -116,33 +116,34 @@ def measure_run(
 ) -> Outcome:
     """Regrade the stored answers of a run without querying a model.
 
-    Verdicts of judges are read from the run; `judge_run` queries judges.
+    Stored verdicts of judges are used; to query judges, use `judge_run`.
 
     Parameters
     ----------
     run : Run or path
         Finished run of the task.
     task : BaseTask
-        Task of the run; provides references and post-processing.
+        Task of the run, which provides references and post-processing.
     graders, pass_at, pass_hat, maj_at
         As in `run_task`.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     out : path, optional
-        Folder for the new results; in the run's own folder they replace the old ones.
+        Folder for the new results; if it is the run's own folder, they replace the existing
+        results.
 
     Returns
     -------
     Outcome
-        Outcome for the same samples and attempts.
+        Outcome with new grades for the same samples and attempts.
 
     Raises
     ------
     ArtifactError
-        If the run is not a run of this task, or if settings that determine prompts and references
-        differ: examples, seed, order of choices, suffix, prompts, data. Graders, post-processing
-        and the version of the task may differ. Also if a judge has no stored verdict on an answer
-        in its current form.
+        If the run is not a run of this task, if settings that determine prompts and references
+        differ (examples, seed, order of choices, suffix, prompts, data), or if a judge has no
+        stored verdict for the current form of an answer. Graders, post-processing and the version
+        of the task may differ.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def measure_run(
 
 
 class _JudgingOptions(AskOptions, total=False):
-    """Grading options, as in `StoredAnswers.stored`, and the options of `AskSpec`."""
+    """Options of `judge_run`: grading, as in `StoredAnswers.stored`, and `AskSpec`."""
 
     pass_at: Sequence[int] | None
     pass_hat: Sequence[int] | None
@@ -205,7 +206,7 @@ def judge_run(
     graders: Sequence[GraderLike] | None = None,
     **options: Unpack[_JudgingOptions],
 ) -> Outcome:
-    """Query judges about the stored answers of a run, without querying the model again.
+    """Let judges grade the stored answers of a run, without querying the model again.
 
     Parameters
     ----------
@@ -215,33 +216,33 @@ def judge_run(
         Task of the run.
     judges : sequence of Judge, Panel, Model, str or mapping
         Judges, or their names as in `graders.load_grader`. A model, or its name such as
-        ``"openai:m{base_url='URL'}"``, judges by the rubric correctness.
+        ``"openai:m{base_url='URL'}"``, is used with the rubric "correctness".
     out : path, optional
-        Folder for answers, verdicts and results; in the run's own folder, verdicts are added. The
-        same call resumes an interrupted one. By default nothing is written.
+        Folder for answers, verdicts and results; if it is the run's own folder, verdicts are added
+        to it. Repeating the call resumes an interrupted one. By default, nothing is written.
     graders : sequence of Grader, str or mapping, optional
-        Graders in addition to the judges. By default those of the run, with the stored verdicts
-        of its judges. They are recreated from the task, from their names and options, and, for
-        judges with built-in rubrics, from their stored settings.
+        Graders in addition to the judges. By default, the graders of the run are recreated from the
+        task, from their names and options or, for judges with built-in rubrics, from their stored
+        settings; their judges use stored verdicts.
     pass_at, pass_hat, maj_at
-        As in `run_task`; by default as in the run.
+        As in `run_task`; by default, the values used in the run.
     on_error, confidence, max_error_rate
-        As in `SummarySpec`; the first two default to those of the run.
+        As in `SummarySpec`; ``on_error`` and ``confidence`` default to the values used in the run.
     cache, concurrency, give_up_after, patience_s, on_progress
         As in `AskSpec`.
 
     Returns
     -------
     Outcome
-        Outcome for the same samples and attempts; the usage of the judges is in ``judges``.
+        Outcome for the same samples and attempts; ``judges`` contains the usage of the judges.
 
     Raises
     ------
     ArtifactError
-        As in `measure_run`, if ``out`` contains another run, or if a grader or judge of the run
-        cannot be recreated and must be passed.
+        As in `measure_run`, or if ``out`` contains another run, or if a grader or judge of the run
+        cannot be recreated and must therefore be passed.
     InvalidInputError
-        If one of ``judges`` makes no requests.
+        If one of ``judges`` sends no requests.
     ModelError
         If a judge fails permanently; replies already received are kept.
 
@@ -287,7 +288,7 @@ def judge_run(
 
 
 def _judging(given: GraderLike) -> Grader:
-    """Return a judge; a model becomes one with the rubric correctness."""
+    """Convert a judge, a model or a name to a judge; models get the rubric "correctness"."""
     judge: Any = given
     if isinstance(given, str):
         kind, which, _ = model_spec(given)
@@ -297,21 +298,21 @@ def _judging(given: GraderLike) -> Grader:
     judge = Judge(_RUBRIC, judge) if isinstance(judge, Model) else load_grader(judge)
     if not is_judge(judge):
         raise InvalidInputError(
-            f"{judge.name!r} makes no requests; pass it in `graders`, to rescore or measure_run"
+            f"{judge.name!r} sends no requests; pass it in `graders` of rescore or measure_run"
         )
     return judge  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class StoredAnswers(TaskKind):
-    """Stored answers of a run to regrade; the judges in ``waiting`` have not been queried yet."""
+    """Evaluation kind that regrades stored answers; judges in ``waiting`` are queried."""
 
     digest: str | None = None
     ended: StoppingOutcome | None = None
     waiting: Sequence[AskingGrader] = ()
     notes: tuple[str, ...] = ()
     records: Records | None = None
-    """Grades of the shards of a run, which are not recomputed."""
+    """Stored grades of a run's shards, which are not recomputed."""
 
     @classmethod
     def stored(
@@ -328,11 +329,12 @@ class StoredAnswers(TaskKind):
         max_error_rate: float = 0.0,
         confidence: float | None = None,
     ) -> StoredAnswers:
-        """Return the answers of a task run; omitted settings default to those of the run.
+        """Load the answers of a task run; omitted settings default to the settings of the run.
 
-        By default the task is loaded by its name if it is built in or part of a package; otherwise
-        the stored questions and references are used. With ``judges``, or without the task, the
-        graders of the run are kept; otherwise they default to those of the task.
+        By default, the task is loaded by name if it is built in or provided by a package;
+        otherwise, the stored questions and references are used. The default graders are the graders
+        of the run if ``judges`` are passed or there is no task, and the graders of the task
+        otherwise.
         """
         if isinstance(task, str | Path):
             task = load_task(task)
@@ -387,21 +389,21 @@ class StoredAnswers(TaskKind):
         )
 
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration of the stored run with the current graders."""
+        """Return the configuration of the stored run, updated with the current graders."""
         kept = {name: value for name, value in self.settings.items() if name != "judges"}
         return {**kept, "task": self.task.describe(), **self.measuring.to_dict()}
 
     def identity(self) -> Identity:
-        """Return the identity of the stored run."""
+        """Return the settings that identify the stored run."""
         return replace(super().identity(), digest=self.digest)
 
     def grade(self, attempts: Answers) -> Graded:
-        """Return the grades of the answers."""
+        """Grade the answers."""
         given = self.task, self.samples, attempts.outcomes, self.config(), attempts.ended
         return self.measuring.graded(*given, self.records)
 
     def restore(self, run: Run, context: Context) -> Answers:
-        """Return the stored answers and verdicts, and new verdicts of the waiting judges."""
+        """Return the stored answers and verdicts, and request the verdicts of waiting judges."""
         config = run.manifest["config"]
         units = {sample.id for sample in self.samples}
         stored = [
@@ -421,32 +423,32 @@ class StoredAnswers(TaskKind):
 
 
 def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
-    """Return the task of a run, loaded by its name with the stored settings.
+    """Load the task of a run by its name, with the stored settings.
 
-    Only built-in tasks and those of installed packages are loaded; files and classes named by a run
-    are not (docs/adr/0023). For a table of questions or a task file, the stored questions and
-    references are used. ``options`` override the stored ones.
+    Only built-in tasks and tasks of installed packages are loaded; files and classes that a run
+    refers to are not (docs/adr/0023). For a table of questions or a task file, the stored questions
+    and references are used. ``options`` override stored options.
     """
-    told = (run.manifest.get("config") or {}).get("task") or {}
-    name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])
-    if name is None or name != told.get("name"):  # names of built-in tasks ignore case
+    settings = (run.manifest.get("config") or {}).get("task") or {}
+    name = known_name("tasks", str(settings.get("name")), [one.name for one in available_tasks()])
+    if name is None or name != settings.get("name"):  # names of built-in tasks ignore case
         if not options and StoredSamples.hold(run):
             return StoredSamples(run)
         raise ArtifactError(
-            f"{run.path}: its task {str(told.get('name'))!r:.80} is neither built in nor part of an "
-            f"installed package; {task_hint(told)}"
+            f"{run.path}: its task {str(settings.get('name'))!r:.80} is neither built in nor part of an "
+            f"installed package; {task_hint(settings)}"
         )
     named = ("num_fewshot", "seed", "subjects", "shuffle_choices", "user_prompt_suffix")
-    set_up = {key: told[key] for key in named if told.get(key) not in (None, [], "", False)}
+    set_up = {key: settings[key] for key in named if settings.get(key) not in (None, [], "", False)}
     set_up |= {key: value for key, value in options.items() if value is not None}
     task = named_task(name, set_up, origin=read_from(run.path / MANIFEST, "config.task"))
-    if "reasoning_tags" in told:
-        task.reasoning_tags = tuple((first, last) for first, last in told["reasoning_tags"])
+    if "reasoning_tags" in settings:
+        task.reasoning_tags = tuple((first, last) for first, last in settings["reasoning_tags"])
     return task
 
 
 def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader]:
-    """Return the graders and judges of a run that are not queried again."""
+    """Return the graders and judges of a run, which use stored verdicts."""
     from eval_toolkit.tasks.restored_graders import (
         stored_graders,
     )  # judges and panels are rarely needed
@@ -458,11 +460,13 @@ def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader
 def _ended(
     source: Run, samples: Sequence[Sample], seed: int, confidence: float
 ) -> StoppingOutcome | None:
-    """Return the decision of a stored run's stopping rule; None if it had none."""
+    """Return the decision of a stored run's stopping rule, or None if it had no rule."""
     from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 
-    rule, told = source.manifest["config"].get("until"), source.results.get("stopping")
-    if rule is None or told is None:
+    rule, decision = source.manifest["config"].get("until"), source.results.get("stopping")
+    if rule is None or decision is None:
         return None
     counted = set(source.records(*source.only_subject).unit_id.tolist())
-    return StoppingOutcome.stored(told, rule, samples, counted, seed=seed, confidence=confidence)
+    return StoppingOutcome.stored(
+        decision, rule, samples, counted, seed=seed, confidence=confidence
+    )

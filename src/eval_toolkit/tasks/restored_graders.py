@@ -19,15 +19,16 @@ from eval_toolkit.tasks.base import BaseTask
 
 
 def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) -> list[Grader]:
-    """Return the graders and judges of a stored run, without querying a model.
+    """Recreate the graders and judges of a stored run, without querying a model.
 
-    The task's own graders are tried first, then names and options, then the stored settings of
-    judges, which only read stored verdicts. A grader that cannot be recreated is an error.
+    Graders are taken from the task, or else created from their names and options, or else, for
+    judges, from their stored settings; judges use only stored verdicts. Raises an error if a grader
+    cannot be recreated.
     """
-    told: Mapping[str, Any] = run.manifest["config"]["graders"]
+    versions: Mapping[str, Any] = run.manifest["config"]["graders"]
     makers = (_Own(task.graders()), _ByName(), _Judges(run))
     made = []
-    for label, version in told.items():
+    for label, version in versions.items():
         name = label.partition("(")[0]
         if label in without or name in without:
             continue
@@ -51,7 +52,7 @@ def _is(grader: Any, label: str, version: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """Source of the task's own graders."""
+    """Graders defined by the task."""
 
     graders: Sequence[Grader]
 
@@ -60,7 +61,7 @@ class _Own:
 
 
 class _ByName:
-    """Source of graders created from names, with the options encoded in a version."""
+    """Graders created from their names and the options encoded in their versions."""
 
     def candidates(self, name: str, version: str) -> list[Any]:
         made = grader_of_version(name, version)
@@ -68,7 +69,7 @@ class _ByName:
 
 
 class _Judges:
-    """Source of judges with built-in rubrics and their panels, as described in a configuration."""
+    """Judges with built-in rubrics, and panels of them, created from a stored configuration."""
 
     def __init__(self, run: Run) -> None:
         config = run.manifest["config"]
@@ -97,7 +98,7 @@ def _panels(judges: Sequence[Judge], name: str) -> list[Panel]:
 
 
 def _judge(name: str, told: Mapping[str, Any], *, speaks_chat: bool) -> Judge | None:
-    """Return a judge from its stored settings; None if its version cannot be reproduced."""
+    """Recreate a judge from its stored settings, or return None if its version differs."""
     known = ("votes", "rule", "temperature", "max_tokens", "max_chars", "seed")
     try:
         options = {option: told[option] for option in known}
@@ -109,14 +110,14 @@ def _judge(name: str, told: Mapping[str, Any], *, speaks_chat: bool) -> Judge | 
 
 
 def _judges_of_strings(run: Run) -> set[str | None]:
-    """Return the judges that were queried with strings instead of messages."""
+    """Return the names of judges that were queried with strings instead of messages."""
     _, verdicts = apart(outcomes_of(run))
     return {judge_of(one.job.step) for one in verdicts if isinstance(one.job.request.prompt, str)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """Model of a judge, of which only the description is stored."""
+    """Placeholder for the model of a stored judge, with only its description."""
 
     name: str
     description: Mapping[str, Any] = field(repr=False)

@@ -1,4 +1,4 @@
-"""Samples restored from a run without its task: questions, references and answers."""
+"""Task restored from a stored run, for use if the original task is not available."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,16 +21,16 @@ from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 _QUESTIONS = "eval_toolkit.tasks.questions:QuestionsTask"
 _CLASSES = (_QUESTIONS, "eval_toolkit.tasks.composed:Task")
-"""Classes whose answers are graded unchanged, without code from the task."""
+"""Task classes that grade answers unchanged, without code of their own."""
 _BY_TEXT = {"number_match", "exact_match"}
 
 
 class _NotStoredError(InvalidInputError):
-    """A grader needs fields of the item that the run does not store."""
+    """Raised if a grader needs fields of an item that the run does not store."""
 
 
 class _NotStored(Mapping[str, Any]):
-    """Context of a sample whose fields are unknown; reading it is an error."""
+    """Context of a sample whose fields are unknown; accessing a field raises an error."""
 
     def __getitem__(self, key: str) -> Any:
         raise _NotStoredError(f"the run does not store the field {key!r} of the item")
@@ -46,9 +46,9 @@ class _NotStored(Mapping[str, Any]):
 
 
 class StoredSamples(BaseTask[Any]):
-    """Task built from a stored run: prompts, references and description.
+    """Task restored from the prompts, references and description in a stored run.
 
-    It is sufficient for graders and judges that need the answer, the question and the reference.
+    It suffices for graders and judges that need only the answer, the question and the reference.
     """
 
     NAME = "stored"
@@ -68,20 +68,20 @@ class StoredSamples(BaseTask[Any]):
 
     @staticmethod
     def hold(run: Run) -> bool:
-        """Return whether a run stores enough for some graders, or to summarise its grades."""
-        told = (run.manifest.get("config") or {}).get("task") or {}
+        """Return whether a run contains enough data for some graders, or to summarise its grades."""
+        settings = (run.manifest.get("config") or {}).get("task") or {}
         units, joins = run.units, bool(run.manifest.get("joins"))
-        graded = told.get("class") in _CLASSES
-        graded = graded and told.get("response_type") == ResponseType.COMPLETION.value
+        graded = settings.get("class") in _CLASSES
+        graded = graded and settings.get("response_type") == ResponseType.COMPLETION.value
         return (
             (joins or graded)
-            and {"name", "version", "num_fewshot", "seed"} <= told.keys()
+            and {"name", "version", "num_fewshot", "seed"} <= settings.keys()
             and units is not None
             and {"row", "input", *(() if joins else ("reference",))} <= set(units.columns)
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the stored description."""
+        """Return the stored description of the task."""
         return dict(self._told)
 
     def graders(self) -> list[Grader]:
@@ -125,7 +125,7 @@ class StoredSamples(BaseTask[Any]):
             )
 
     def refuse_unfit(self, graders: Sequence[Any], samples: Sequence[Sample]) -> None:
-        """Raise if a grader needs fields of the items that the run does not store."""
+        """Raise an error if a grader needs fields of items that the run does not store."""
         for sample in samples[:1]:
             answer = Completion(
                 "",
@@ -145,7 +145,7 @@ class StoredSamples(BaseTask[Any]):
 
 
 def task_hint(told: Mapping[str, Any]) -> str:
-    """Return how to specify the task of a run, including its file of questions if it still exists.
+    """Return a hint on how to pass the task of a run, naming its file of questions if it exists.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def task_hint(told: Mapping[str, Any]) -> str:
 
 
 def _is_plain(run: Run) -> bool:
-    """Return whether the items of a question table have neither choices nor their own graders."""
+    """Return whether the items of a question table have neither choices nor individual graders."""
     if run.manifest["config"]["task"]["class"] != _QUESTIONS:
         return False
     by = [

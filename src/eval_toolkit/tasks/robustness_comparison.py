@@ -1,4 +1,4 @@
-"""Robustness to perturbations: paired differences from the unperturbed run, and the worst case."""
+"""Robustness to perturbations: paired differences from an unperturbed run, and the worst case."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.tasks.perturbations import perturbation_name
 
 WORST = "worst"
-"""Perturbation name of the cells with the worst value per unit."""
+"""Name of the worst case in place of a perturbation."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobustnessCell:
-    """Difference in a metric from the unperturbed run, for a perturbation or the worst case."""
+    """Paired difference in a metric from the unperturbed run, for a perturbation or the worst case."""
 
     perturbation: str
     difference: RunDifference
@@ -51,14 +51,14 @@ class Robustness(Displayed):
     perturbations: tuple[str, ...]
     cells: tuple[RobustnessCell, ...]
     adjust: str
-    """Correction of the p-values of a metric for the number of perturbations."""
+    """Method that corrects p-values of a metric for the number of perturbations."""
     confidence: float
     seed: int
     notes: tuple[str, ...] = ()
-    """Notes on the comparison, for example that a run was stopped early."""
+    """Notes about the comparison, for example that a run was stopped early."""
 
     def __getitem__(self, key: tuple[str, str]) -> RunDifference:
-        """Return the difference for a perturbation and metric, which must occur in only one slice."""
+        """Return the cell of a (perturbation, metric) pair, which must be in only one slice."""
         name, metric = key
         found = [
             cell.difference
@@ -99,7 +99,7 @@ def robustness(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> Robustness:
-    """Compare runs with perturbed questions to the unperturbed run by paired differences.
+    """Compare runs with perturbed questions to an unperturbed run, using paired differences.
 
     Parameters
     ----------
@@ -109,21 +109,21 @@ def robustness(
         Runs of the `perturbed` task; for a sequence, the perturbation names are read from the
         manifests.
     metrics : sequence of MetricSpec or str, optional
-        Metrics, as in `compare_runs`; by default every stored metric.
+        Metrics, as in `compare_runs`; by default, all stored metrics.
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
-        Correction of the p-values of a metric for the number of perturbations.
+        Method that corrects p-values of a metric for the number of perturbations.
     confidence, n_resamples, seed
         As in `compare_runs`.
 
     Returns
     -------
     Robustness
-        A cell per perturbation and metric: perturbed − plain on the same units. For means of
-        columns there is also the worst case, in which each unit has its worst value over all runs;
-        for binary columns it is the rate of units that are correct in every run. The worst case is
-        never better than the unperturbed value and is not tested. If answers are sampled, part of it is
-        due to chance and grows with the number of runs. Intervals assume a fixed number of units;
-        ``notes`` list the runs that were stopped early.
+        One cell per perturbation and metric with the difference perturbed − unperturbed on the same
+        units. For column means, there is also the worst case, in which each unit has its worst
+        value over all runs; for binary columns, this is the rate of units that are correct in every
+        run. The worst case is never better than the unperturbed value and is not tested. If answers
+        are sampled, part of its difference is due to chance and grows with the number of runs.
+        Intervals assume a fixed number of units; ``notes`` lists runs that were stopped early.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def robustness(
 
 
 def _named(given: Any) -> dict[str, Run]:
-    """Return the runs by perturbation name."""
+    """Return the runs keyed by perturbation name."""
     if isinstance(given, Mapping):
         named = {
             str(name): opened_run(run, f"perturbed_runs[{name!r}]") for name, run in given.items()
@@ -226,7 +226,7 @@ def _adjusted(cells: list[RobustnessCell], adjust: CorrectionMethod) -> list[Rob
 def _worst_cells(
     plain: Run, others: Sequence[Run], compared: Iterable[RunComparison], options: Mapping[str, Any]
 ) -> list[RobustnessCell]:
-    """Return the worst-case cells, for metrics that are column means in every run."""
+    """Return the worst-case cells of metrics that are column means in every run."""
     seen = {
         (cell.slice, cell.scorer, cell.metric): cell.higher_is_better
         for found in compared
@@ -255,7 +255,7 @@ def _worst_cells(
 
 
 def _extremes(records: Sequence[Records], column: str, up: bool) -> tuple[Records, Records]:
-    """Return the unperturbed and the worst values of the units measured in every run."""
+    """Return the unperturbed and the worst value of each unit measured in every run."""
     sides = [UnitValues.of(one) for one in records]
     ids = reduce(np.intersect1d, [side.ids for side in sides])
     values, measured = [], np.ones(len(ids), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Tasks with rotated choices, each run and stored like any other task."""
+"""Rotation of the choices of multiple-choice tasks."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from eval_toolkit.tasks.running import run_task
 
 
 class _Rotated:
-    """Overrides for a rotated task."""
+    """Method overrides of a rotated task."""
 
     rotation: int
     shuffle_choices: bool
@@ -37,31 +37,35 @@ class _Rotated:
             self.rotation = by
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the task with its rotation."""
-        told: dict[str, Any] = super().describe()  # type: ignore[misc]
-        return {**told, "shuffle_choices": self._was_shuffled, "rotate_choices": self.rotation}
+        """Return the description of the task, including its rotation."""
+        description: dict[str, Any] = super().describe()  # type: ignore[misc]
+        return {
+            **description,
+            "shuffle_choices": self._was_shuffled,
+            "rotate_choices": self.rotation,
+        }
 
 
 def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
-    """Return a task with rotated choices.
+    """Return a copy of a task with rotated choices.
 
     Parameters
     ----------
     task : BaseTask
-        Task with the choices in the prompt (style "mc").
+        Task whose prompts contain the choices (style "mc").
     by : int
-        Number of choices moved from the beginning to the end, modulo the number of choices of a
+        Number of choices to move from the beginning to the end, modulo the number of choices of a
         question. Few-shot examples are not rotated.
 
     Returns
     -------
     BaseTask
-        Task with the same name and units; the task itself for 0.
+        Task with the same name and units; for 0, the task itself.
 
     Raises
     ------
     InvalidInputError
-        If the task scores no choices, or they are not shown in its prompt.
+        If the task does not score choices, or its prompts do not contain them.
 
     Examples
     --------
@@ -90,8 +94,8 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
     ]
     if shown[0] == shown[1]:
         raise InvalidInputError(
-            f"task {task.NAME!r}: the choices are not in the prompt, so their position cannot "
-            "matter; use the style 'mc'"
+            f"task {task.NAME!r}: the prompts do not contain the choices, so positions have no "
+            "effect; use the style 'mc'"
         )
     if isinstance(task, _Rotated):
         raise InvalidInputError(f"task {task.NAME!r} is already rotated; pass the original task")
@@ -116,21 +120,21 @@ def run_rotations(
     Parameters
     ----------
     task : BaseTask
-        Task, as in `rotated`.
+        Task to run, as in `rotated`.
     model : Model, optional
         Model to query.
     out : path, optional
-        Folder for the runs: ``rotation-0``, ``rotation-1`` …
+        Folder for the runs, which are named ``rotation-0``, ``rotation-1``, ….
     graders : sequence, optional
-        Graders instead of the task's; `graders.ChoicePosition` is added.
+        Graders to use instead of the task's graders; `graders.ChoicePosition` is added.
     **options
         Additional options of `run_task`.
 
     Returns
     -------
     list of Outcome
-        One outcome per choice of the question with the most choices; questions with fewer choices
-        repeat earlier prompts, which a ``cache`` answers.
+        One outcome per rotation, as many as the maximum number of choices. Questions with fewer
+        choices repeat earlier prompts, which a ``cache`` avoids sending again.
 
     Raises
     ------

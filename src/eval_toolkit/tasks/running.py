@@ -1,4 +1,4 @@
-"""Execution of tasks: query the model, grade, summarise and store."""
+"""Execution of task runs: `run_task`."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 __all__ = ["estimate", "plan_jobs", "run_task"]
 
 _BATCHING = ("batch_size", "max_batch_tokens")
-"""Options of models with batching, which may change the last digits of their numbers."""
+"""Batching options of models, which may change the last digits of log-likelihoods."""
 
 
 class _TaskOptions(SummaryOptions, AskOptions, total=False):
-    """Decoding, graders, and the options of `SummarySpec` and `AskSpec`."""
+    """Options of `run_task`: decoding, graders, `SummarySpec` and `AskSpec`."""
 
     temperature: float | None
     top_p: float | None
@@ -93,75 +93,76 @@ def run_task(
     until: UntilWidth | UntilDecided | None = None,
     **options: Unpack[_TaskOptions],
 ) -> Outcome:
-    """Run a task: send pending requests to the model, grade, summarise and store.
+    """Run a task: query a model, grade the answers, summarise the grades and store the run.
 
     Parameters
     ----------
     task : BaseTask, str, path, DataFrame, dataset or sequence of rows
-        Task to run, its name or file as in `load_task`, or a table of questions with references
-        (a file such as "questions.jsonl", or rows in memory), as in `questions_task`.
+        Task to run; a name or file as in `load_task`; or a table of questions with references (a
+        file such as "questions.jsonl", or rows in memory) as in `questions_task`.
     model : Model, str, callable or object with ``invoke``, optional
-        Model, or an object that `models.as_model` can convert to one: a function from a prompt to
-        an answer, "openai:gpt-4o" …; not needed with ``replay``.
+        Model, or an object that `models.as_model` can convert to one, such as "openai:gpt-4o" or a
+        function that maps a prompt to an answer. Not needed with ``replay``.
     base_url : str or sequence of str, optional
-        Address of an OpenAI-compatible server, or of several, for a model given by name and judges:
-        ``run_task("quiz.jsonl", "openai:small", base_url="http://localhost:8000/v1")``, the same
-        as ``"openai:small{base_url='http://localhost:8000/v1'}"``.
+        Address of one or several OpenAI-compatible servers, for models and judges specified by
+        name: ``run_task("quiz.jsonl", "openai:small", base_url="http://localhost:8000/v1")`` is
+        equivalent to the name ``"openai:small{base_url='http://localhost:8000/v1'}"``.
     out : path, optional
         Folder of the run. An interrupted run is resumed, and a finished run is extended: failed
         requests are retried, a larger ``limit`` or more ``attempts`` add requests, and new graders
-        are applied to all answers. By default nothing is written.
+        are applied to all answers. By default, nothing is written.
     limit : int, optional
         Maximum number of items per subject.
     order : {"shuffled", "file"}
-        Whether a limit takes random items or the first ones.
+        Whether a limit selects random items or the first items of the file.
     attempts : int, optional
-        Number of attempts per sample; by default that of the task, which is usually 1.
+        Number of attempts per sample; by default, the task's own, which is usually 1.
     formatter : str, ChatTemplate or callable, optional
-        Prompt format, as in `prompts.format_prompt`; by default messages for chat models, plain
-        strings for log-likelihoods, and with ``replay`` the format of the stored run.
+        Prompt format, as in `prompts.format_prompt`. By default, chat models receive messages,
+        log-likelihoods use plain strings, and ``replay`` uses the format of the stored run.
     temperature, top_p, max_tokens, stop
-        As in `DecodingSpec`; by default greedy decoding, or over HTTP the server's temperature, with
-        the task's own limit and stop sequences, which ``max_tokens`` and ``stop`` override.
+        As in `DecodingSpec`. The default is greedy decoding or, over HTTP, the server's
+        temperature; ``max_tokens`` and ``stop`` override the limit and the stop sequences of the
+        task.
     seed : int, optional
-        Random seed of the run; by default that of the task.
+        Random seed of the run; by default, the seed of the task.
     prompt, system, answer, by : str, optional
-        Prompt, system message, and columns of the reference and of the subject for a table of
-        questions or a task file, as in `questions_task`: ``prompt="{question} Answer with one word."``
+        Prompt, system message, reference column and subject column of a table of questions or a
+        task file, as in `questions_task`: ``prompt="{question} Answer with one word."``
     graders : sequence of Grader, str, mapping or function, optional
-        Graders instead of the task's; a function takes (answer) or (answer, reference). Judges are
-        queried once all answers are available, about every answer that did not fail, with the same
-        cache and journal.
+        Graders to use instead of the task's graders; a function takes (answer) or (answer,
+        reference). Judges are queried once all answers are available, for every answer that did not
+        fail, using the same cache and journal.
     pass_at, pass_hat, maj_at : sequence of int
         Values of k for pass@k (at least one of k attempts is correct), pass^k (all are correct)
         and maj@k (the majority answer of k attempts is correct).
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
     until : UntilWidth or UntilDecided, optional
-        Stopping rule. Items are requested in random order, and every interval is valid at any
-        time; answers beyond the last counted item are kept.
+        Stopping rule. Items are requested in random order, and all intervals are anytime-valid.
+        Answers beyond the last counted item are kept.
     concurrency, cache, replay, give_up_after, patience_s, on_progress
         As in `AskSpec`.
     run_id : str, optional
-        Name of the run; by default that of the folder.
+        Name of the run; by default, the name of the folder.
     shard : str, optional
-        Part of the samples to evaluate here, such as "2/8"; `merge_runs` joins the parts.
+        Shard of the samples to evaluate, such as "2/8"; `merge_runs` joins the shards.
 
     Returns
     -------
     Outcome
-        Equal answers yield identical bytes of ``records.parquet`` and ``results.json``, regardless
-        of concurrency and interruptions.
+        Outcome of the run. Identical answers give byte-identical ``records.parquet`` and
+        ``results.json``, regardless of concurrency and interruptions.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an option does not fit the task.
+        If an option does not apply to the task.
     ArtifactError
-        If the folder contains a run with another task, model, prompt, decoding or seed, or another
-        process is writing to it.
+        If the folder contains a run with a different task, model, prompt, decoding or seed, or
+        another process is writing to it.
     ModelError
-        If the model fails permanently; answers already received are kept.
+        If the model fails permanently; answers received so far are kept.
 
     Examples
     --------
@@ -244,7 +245,10 @@ def run_task(
     how = () if told is None else told(samples)
     notes = (*task.data_notes, *how, *greedy_again(decoding.temperature, attempts))
     if decoding.temperature is None:
-        notes = (*notes, "the server's own temperature; --temperature 0 decodes greedily")
+        notes = (
+            *notes,
+            "the default temperature of the server; pass --temperature 0 for greedy decoding",
+        )
     return drive(
         kind,
         out,
@@ -261,31 +265,33 @@ def run_task(
 def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | None) -> None:
     against = getattr(until, "against", None)
     if against is not None and out is not None and Path(out).resolve() == against.path.resolve():
-        raise InvalidInputError(f"`against` is {out}, the run's own folder; choose another")
+        raise InvalidInputError(
+            f"`against` is {out}, the folder of this run; choose another folder"
+        )
 
 
 def _fewer(watch: Watch | None, samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Return a note on samples that a rule excludes because the other run lacks them."""
+    """Return a note about samples that are excluded because the other run lacks them."""
     left = 0 if watch is None else len(samples) - len(watch.samples)
-    return (f"{left:,} samples are excluded: the other run lacks them",) * (left > 0)
+    return (f"{left:,} samples are excluded, because the other run lacks them",) * (left > 0)
 
 
 def _recorded(replay: str | Path) -> Mapping[str, Any]:
-    """Return the configuration of the replayed run, if it is stored."""
+    """Return the stored configuration of the replayed run, if any."""
     place = Path(replay)
     manifest = (place.parent if place.name == JOURNAL else place) / MANIFEST
     return (read_json(manifest).get("config") or {}) if manifest.is_file() else {}
 
 
 def _recorded_form(replay: str | Path | None) -> str | None:
-    """Return the prompt format of the replayed run, if it is stored."""
+    """Return the stored prompt format of the replayed run, if any."""
     if replay is None:
         return None
     form = _recorded(replay).get("formatter")
     if isinstance(form, str) and ":" in form:
         raise InvalidInputError(
             f"`formatter` is missing; {replay} was run with {form!r}, of which only the hash is "
-            "stored; pass it"
+            "stored; pass the same formatter"
         )
     return None if form is None else str(form)
 
@@ -301,7 +307,7 @@ def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
 
 
 def _task(given: Any, texts: Mapping[str, str | None]) -> BaseTask[Any]:
-    """Return the task itself, or the task denoted by a name, a file or a table of questions."""
+    """Return the task, loading it if it is a name, a file or a table of questions."""
     told: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
     if isinstance(given, BaseTask):
         if told:
@@ -333,7 +339,7 @@ def _made(model: Any, base_url: str | Sequence[str] | None) -> Model | None:
 
 
 def _queried_model(model: Model | None, replay: str | Path | None) -> Model:
-    """Return the model to query, or a model that replays stored answers."""
+    """Return the model to query, which with ``replay`` returns stored answers."""
     if replay is not None:
         from eval_toolkit.runs.replay import ReplayModel
 
@@ -343,5 +349,5 @@ def _queried_model(model: Model | None, replay: str | Path | None) -> Model:
             stored.own_temperature = decoding.get("temperature") is None
         return stored
     if model is None:
-        raise InvalidInputError("`model` is missing; pass one, or `replay` with stored answers")
+        raise InvalidInputError("`model` is missing; pass a model, or `replay` with stored answers")
     return model

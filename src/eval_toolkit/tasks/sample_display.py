@@ -1,4 +1,4 @@
-"""Display of one sample of a task: prompt, choices or answer, reference, and verdicts."""
+"""Display of a sample: prompt, choices or answer, reference and verdicts."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,16 +24,16 @@ from eval_toolkit.runs.unit_display import (
 from eval_toolkit.tasks.references import Reference, references_of
 
 MAX_CHOICES = 8
-"""Maximum number of choices on a card; a separate page shows all of them."""
+"""Maximum number of choices on a card; a separate page shows all choices."""
 _SHOWN_OF_A_CHOICE = 300
 _SAME = 1e-9
-"""Relative tolerance of equal log-likelihoods, which may be converted from bits."""
+"""Relative tolerance for comparing log-likelihoods, which may have been converted from bits."""
 
 
 def sample_blocks(unit: StoredUnit) -> list[Block]:
-    """Return the blocks of a sample: request, answer, reference, and verdicts of judges.
+    """Return the display blocks of a sample: request, answer, reference and verdicts of judges.
 
-    Several requests that form one answer are shown as one answer.
+    Several requests that together form an answer are shown as a single answer.
     """
     asked = asked_of(unit)
     own = [one for one in asked if _is_answer(one)]
@@ -64,7 +64,7 @@ def _is_answer(request: StoredRequest) -> bool:
 
 
 def _prompts(outcomes: Sequence[JobResult]) -> list[Block]:
-    """Return the blocks of the prompts; only the first of several is expanded."""
+    """Return the blocks of the prompts; only the first prompt is expanded."""
     if len(outcomes) < 2:
         return [block for outcome in outcomes for block in prompt_blocks(outcome)]
     return [
@@ -92,7 +92,7 @@ def _answered(
     parts = response.parts(REASONING_TAGS if tags is None else tags)
     if parts.reasoning:
         inside = (Text(parts.reasoning, "Reasoning"),)
-        blocks.append(Group("Reasoning, which is not graded", inside, folded=True))
+        blocks.append(Group("Reasoning (not graded)", inside, folded=True))
     if parts.cut_off:
         blocks.append(Note("No answer: the reply ends inside its reasoning.", "error"))
     finish = response.finish_reason
@@ -102,7 +102,7 @@ def _answered(
 
 
 def _apart(outcomes: Sequence[JobResult], reference: Reference | None) -> Iterator[Block]:
-    """Yield the individual requests of an attempt in which some failed."""
+    """Yield the requests of an attempt individually, because some of them failed."""
     for outcome, right in right_by_part(outcomes, reference):
         blocks = [*prompt_blocks(outcome), *facts_of(outcome)]
         response, error = outcome.response, error_of(outcome)
@@ -115,7 +115,7 @@ def _apart(outcomes: Sequence[JobResult], reference: Reference | None) -> Iterat
 def right_by_part(
     outcomes: Sequence[JobResult], reference: Reference | None
 ) -> list[tuple[JobResult, set[int]]]:
-    """Return each request with the indices of its correct choices, offset by its part."""
+    """Return each request with the indices of its correct choices, relative to its part."""
     known = () if reference is None else reference.correct or ()
     sizes = [len(getattr(one.job.request, "continuations", ())) for one in outcomes]
     if sum(sizes) < 2:
@@ -140,7 +140,7 @@ def _part(step: str) -> int:
 
 
 def _choices(unit: StoredUnit, answer: JobResult, reference: Reference | None) -> Choices | None:
-    """Return the choices with their log-likelihoods, the picked choice and the correct ones."""
+    """Return the choices with their log-likelihoods, marking the picked and the correct choices."""
     response = answer.response
     if not isinstance(response, RawLoglikelihood):
         return None
@@ -181,14 +181,14 @@ def _listed(
 
 
 def _likely(numbers: Sequence[float], right: Collection[int], taken: int | None) -> list[int]:
-    """Return the indices of the most likely, the correct and the picked choices, in order."""
+    """Return the sorted indices of the most likely, the correct and the picked choices."""
     ranked = sorted(range(len(numbers)), key=lambda place: -numbers[place])
     likely = [place for place in ranked if place in right][:MAX_CHOICES]
     return sorted({*ranked[:MAX_CHOICES], *likely, *([] if taken is None else [taken])})
 
 
 def _redundant_reference(choices: Choices) -> Collection[str]:
-    """Return the reference text if it is redundant: that of a single choice shown in full."""
+    """Return the reference if it is redundant because it is a choice that is shown in full."""
     right = [one.text for one in choices.choices if one.right]
     return {right[0]} if len(right) == 1 and len(right[0]) <= _SHOWN_OF_A_CHOICE else ()
 
@@ -196,7 +196,7 @@ def _redundant_reference(choices: Choices) -> Collection[str]:
 def _all_right(
     unit: StoredUnit, numbers: Sequence[float], taken: int | None, known: Sequence[int] | None
 ) -> set[int]:
-    """Return the correct choices as stored, or on cards as inferred from the grades."""
+    """Return the correct choices, as stored or, on cards, as inferred from the grades."""
     if known is not None:
         return {place for place in known if place < len(numbers)}
     inferred = None if unit.whole else right_by_grades(unit.place.values, numbers, taken)
@@ -213,8 +213,8 @@ def right_by_grades(
 ) -> int | None:
     """Infer the correct choice from the grades, for runs without references.
 
-    The result is the picked choice if it is graded as correct, the other one of two choices, or
-    otherwise the choice whose log-likelihood matches ``bits``, which is that of the reference.
+    Returns the picked choice if it is graded as correct, the other choice if there are only two, or
+    else the choice whose log-likelihood matches ``bits``, the value for the reference.
     """
     accuracy = _value(values, "accuracy")
     if accuracy is None or taken is None:
@@ -226,10 +226,10 @@ def right_by_grades(
     bits = _value(values, "bits")
     if bits is None:
         return None
-    wanted = -bits * math.log(2.0)
+    expected = -bits * math.log(2.0)
     same = [
         place
         for place, value in enumerate(numbers)
-        if place != taken and math.isclose(value, wanted, rel_tol=_SAME, abs_tol=_SAME)
+        if place != taken and math.isclose(value, expected, rel_tol=_SAME, abs_tol=_SAME)
     ]
     return same[0] if len(same) == 1 else None

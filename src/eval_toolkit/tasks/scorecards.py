@@ -1,4 +1,4 @@
-"""Metrics and scorecards of tasks: overall and by subject, with failed attempts accounted for."""
+"""Metrics and scorecards of tasks, overall and by subject."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,11 +23,11 @@ def task_metrics(
 ) -> list[MetricSpec]:
     """Return the metrics of a task: column means, and pass@k of binary columns.
 
-    ``pass_at`` are values of k for pass@k (at least one of k attempts succeeds), ``pass_hat`` for
-    pass^k (all succeed), and ``maj_at`` for maj@k (the majority answer of k attempts is correct),
-    which needs columns with answers; graders returned by `graders.with_answers` fill them. Graders
-    with a ``metrics()`` method provide metrics that are not column means, such as a calibration
-    error or corpus-level BLEU.
+    ``pass_at`` contains the values of k for pass@k (at least one of k attempts succeeds),
+    ``pass_hat`` those for pass^k (all k attempts succeed), and ``maj_at`` those for maj@k (the
+    majority answer of k attempts is correct). maj@k requires columns with answers, which graders
+    returned by `graders.with_answers` provide. Graders with a ``metrics()`` method provide metrics
+    that are not column means, such as a calibration error or corpus-level BLEU.
 
     Examples
     --------
@@ -72,12 +72,12 @@ def task_scorecard(
 ) -> Scorecard:
     """Summarise the records of a task, overall and by subject.
 
-    Options are those of `summarise`. With several subjects, ``slices`` has one card per subject,
-    and ``<metric>_macro`` gives each subject the same weight. If attempts failed, ``details``
-    contain ``error_rate`` and the value with failures excluded (``exclude``), counted as 0
-    (``as_zero``; as the worst value if 0 is best), and at their worst and best possible values
-    (``worst``, ``best``; None if there are no bounds). ``bounds_ci`` covers the mean for any values of the
-    failures; see `inference.missing_bounds`.
+    Options are as in `summarise`. With several subjects, ``slices`` contains one card per subject,
+    and ``<metric>_macro`` weights all subjects equally. If attempts failed, ``details`` contains
+    ``error_rate`` and the value with failures excluded (``exclude``), counted as 0 (``as_zero``; as
+    the worst value if 0 is best), and replaced by their worst and best possible values (``worst``,
+    ``best``; None without bounds). ``bounds_ci`` covers the mean for any values of the failures;
+    see `inference.missing_bounds`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Random order of units, and sequential confidence intervals for means."""
+"""Random order of units, and confidence sequences for means."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +17,14 @@ from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Sample
 
 Known: TypeAlias = Mapping[str, tuple[float, float]]
-"""Smallest and largest possible value of each unit; they are equal if no attempt is missing."""
+"""Smallest and largest possible values of each unit, which are equal if no attempt is missing."""
 
 
 def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
-    """Return samples in random order by group, with the samples of a group together.
+    """Return samples in random order, keeping the samples of a group together.
 
-    Each group (or sample without a group) is equally likely to come next; samples of one subject
-    without groups keep the order of `BaseTask.samples`.
+    Each group (or sample without a group) is equally likely to come next. With a single subject and
+    no groups, this is the order of `BaseTask.samples`.
 
     Examples
     --------
@@ -52,26 +52,27 @@ def _draw_of(sample: Sample) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnUnits:
-    """Units in drawn order, individually or by group.
+    """Units in the order in which they are drawn, individually or by group.
 
     The mean over all units equals the mean over draws of ``middle + Σ share × (value − middle)``,
-    where the shares of a draw are the number of units it represents. Groups of any size, and
-    equally weighted subjects, thus become values of one kind, with bounds set by the largest draw.
+    where the shares of a draw sum to the number of units it represents. This reduces groups of
+    different sizes and equally weighted subjects to draws of equal weight, whose bounds are
+    determined by the largest draw.
 
-    The sizes of groups and subjects are the planned ones, even if the units represent a larger
-    population. Otherwise no bound would hold: a large, rare group may never be drawn, and yet
-    shifts the mean over units by any amount.
+    The sizes of groups and subjects are taken as planned, even if the units represent a larger
+    population. Otherwise, no bound would be valid: a large but rare group might never be drawn,
+    although it could shift the mean over units by any amount.
     """
 
     ids: tuple[str, ...]
     starts: IntArray
     """Index of the first unit of each draw."""
     shares: FloatArray
-    """Weight of each unit; 1 if units are drawn individually and weighted equally."""
+    """Weight of each unit, which is 1 if units are drawn individually with equal weights."""
 
     @classmethod
     def of(cls, samples: Sequence[Sample], *, macro: bool = False) -> "DrawnUnits":
-        """Group samples in drawn order into draws; ``macro`` weights all subjects equally."""
+        """Combine samples in drawn order into draws; ``macro`` weights all subjects equally."""
         draws = [_draw_of(sample) for sample in samples]
         starts = [n for n, draw in enumerate(draws) if n == 0 or draw != draws[n - 1]]
         sizes = Counter(sample.subject for sample in samples)
@@ -100,13 +101,13 @@ class DrawnUnits:
         return int(np.searchsorted(self.starts, first, side="right")) - 1
 
     def bounds(self, bounds: tuple[float, float]) -> tuple[float, float]:
-        """Return the bounds of a draw's value, computed from those of a unit."""
+        """Return the bounds of a draw's value, given the bounds of a unit's value."""
         low, high = bounds
         reach = float(np.add.reduceat(self.shares, self.starts).max()) * (high - low) / 2.0
         return (low + high) / 2.0 - reach, (low + high) / 2.0 + reach
 
     def values(self, of_units: FloatArray, bounds: tuple[float, float]) -> FloatArray:
-        """Return the values of the first draws, computed from the values of their units."""
+        """Return the values of the first draws, given the values of their units."""
         middle = (bounds[0] + bounds[1]) / 2.0
         apart = self.shares[: len(of_units)] * (of_units - middle)
         starts = self.starts[: np.searchsorted(self.starts, len(of_units))]
@@ -114,11 +115,11 @@ class DrawnUnits:
 
 
 def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, float]]:
-    """Return the bounds of the value of each unit.
+    """Return the smallest and largest possible value of each unit.
 
-    The records are sorted by unit. An attempt without a grade may have any value within the bounds,
-    and so may the unit if its attempts are scored jointly. This holds regardless of how the results
-    count failures: failures may come in bursts, which are not in random order.
+    The records must be sorted by unit. An attempt without a grade may have any value within the
+    bounds, and so may its unit if attempts are scored jointly. This applies regardless of the error
+    policy of the results, because failures may occur in bursts rather than in random order.
 
     Examples
     --------
@@ -147,7 +148,7 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looks:
-    """Confidence intervals after each draw, up to the first draw with an unknown unit."""
+    """Confidence intervals after each draw, up to the first draw with an incomplete unit."""
 
     low: FloatArray
     high: FloatArray
@@ -156,9 +157,9 @@ class Looks:
     confidence: float
     method: str
     n_sound: int
-    """Number of draws until the values contradict every mean; all draws if the order is random."""
+    """Number of draws until the values contradict all means; all draws if the order is random."""
     reason: str
-    """Reason for distrusting the intervals of later draws."""
+    """Why the intervals of later draws are not reliable."""
 
     def __len__(self) -> int:
         return len(self.low)
@@ -186,12 +187,13 @@ def looks(
     confidence: float,
     whole: bool,
 ) -> Looks:
-    """Compute the confidence interval of a mean after each draw.
+    """Compute a confidence sequence: the interval of a mean after each draw.
 
-    ``drawn`` contains all possible draws, in order; draws from the first unknown unit on are
-    ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
-    confidence is simultaneous. With ``whole``, the mean is that over all planned units, otherwise
-    the expectation for similar units in groups and subjects of equal sizes.
+    ``drawn`` contains all planned draws, in order; draws are ignored from the first incomplete unit
+    on. The lower end of an interval assumes the smallest possible missing values, and the upper end
+    the largest. The confidence level is simultaneous. With ``whole``, the target is the mean over
+    all planned units, otherwise the expected value for similar units in groups and subjects of the
+    same sizes.
 
     Examples
     --------

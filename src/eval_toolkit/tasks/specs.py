@@ -1,4 +1,4 @@
-"""Specifications of a composed task: data, prompt, and response."""
+"""Specifications that make up a task: data, prompt and response."""
 
 from __future__ import annotations
 
@@ -22,38 +22,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:
-    """Location of a task's rows, and the meaning of their fields.
+    """Location of a task's data, and the meaning of their fields.
 
     Parameters
     ----------
     path : path, or mapping of split to path, optional
-        Location, as ``data`` of `BaseTask`; None if the rows are passed.
+        Location of the data, as in `BaseTask`; None if rows are passed.
     sample_split, fewshot_split : str
-        Splits of the samples and of the few-shot examples.
+        Splits that contain the samples and the few-shot examples.
     id_field : str, optional
-        Field with a unique key of each item. By default "id" if its values are unique, otherwise
+        Field with a unique key of each item. By default, "id" if its values are unique; otherwise,
         items are identified by their content.
     group_field : str, optional
-        Field whose equal values mark dependent items, within or across subjects, such as the
-        translations of a question. Numbers that restart in each subject do not identify groups;
-        combine them with the subject first.
+        Field with the group of an item. Items of a group are dependent, within and across subjects,
+        such as the translations of a question. Numbers that start again in each subject do not
+        identify groups; combine them with the subject first.
     subjects : sequence
         Subjects, if they cannot be read from the data.
     subject_field : str, optional
         Field with the subject of an item.
     label_files : sequence of str
-        Label files next to the data files, such as "{stem}-labels.lst".
+        Name patterns of label files next to the data files, such as "{stem}-labels.lst".
     context_fields : sequence of str
-        Additional fields for graders, such as the tests of a program, stored by name in the
-        ``context`` of a sample; None if an item lacks one. At least one item has each field.
+        Additional fields that graders need, such as unit tests of a program. They are stored by
+        name in the ``context`` of a sample, with None for missing fields. Each field must occur in
+        at least one item.
     pattern_field, pattern : str
-        Field with a complete question, and a regular expression that parses it: its named groups
+        Field with a complete question, and a regular expression that parses it, whose named groups
         become fields of the item. Items without the field are used unchanged.
     flag_field : str, optional
-        Field in which the dataset marks its own errors. Items with a mark that is not in
-        ``ok_flags`` are excluded, also as examples, and counted in the notes of the run.
+        Field in which the dataset marks erroneous items. Items with a mark that is not in
+        ``ok_flags`` are excluded, also as examples, and the notes of the run state their number.
     ok_flags : sequence of str, default ("ok",)
-        Marks of items without an error; case, ``_`` and ``-`` are ignored.
+        Marks of items without errors; case, ``_`` and ``-`` are ignored.
     correction_field : str, optional
         Field with the corrected choice of a marked item, for ``Task(corrected=True)``.
     config, revision : str, optional
@@ -86,11 +87,11 @@ class DataSpec:
         compiled(self.pattern, "pattern")
 
     def flags(self, corrected: bool, response: CompletionSpec | ChoicesSpec) -> Flags | None:
-        """Return the handling of items marked as erroneous; None if the data have no marks."""
+        """Return the settings for erroneous items, or None if the data have no marks."""
         correctable = self.flag_field and self.correction_field
         if corrected and not (correctable and isinstance(response, ChoicesSpec)):
             raise InvalidInputError(
-                "`corrected` needs a task with choices whose data have corrections; set "
+                "`corrected` requires a task with choices and data with corrections; set "
                 "flag_field and correction_field"
             )
         if self.flag_field is None:
@@ -115,15 +116,15 @@ class Prompt:
     initial : str
         Text before the first message.
     target : str, optional
-        Answer of a few-shot example, after the cue; by default the reference.
+        Answer of a few-shot example, after the cue; by default, the reference.
     style : str or TaskStyler, optional
         "mc" (lettered options in the prompt, letters are scored), "mc_completion" (lettered
         options, the answer is generated; items without choices are sent unchanged), "cloze"
-        (choices are scored), or "bpb" (only the correct choice is scored). A style given by name
-        only adds the options to the instruction.
+        (choices are scored), or "bpb" (only the correct choice is scored). A style specified by
+        name only adds the options to the instruction.
     without_brackets : bool, default False
-        Whether to remove marks such as "[step]" from the question and the choices; " [title]"
-        ends a sentence.
+        Whether to remove marks such as "[step]" from the question and the choices; " [title]" is
+        replaced by the end of a sentence.
 
     Examples
     --------
@@ -149,7 +150,7 @@ class Prompt:
 
     @property
     def styler(self) -> TaskStyler | None:
-        """Style as an object."""
+        """Style object, created if the style is specified by name."""
         if not isinstance(self.style, str):
             return self.style
         from eval_toolkit.tasks.styles import STYLES
@@ -160,14 +161,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionSpec:
-    """Response that is generated by the model.
+    """Response that the model generates.
 
     Parameters
     ----------
     answer : str or FieldSpec, optional
-        Field with the reference, or with a list of references; None if there is none.
+        Field with the reference or a list of references; None without references.
     stop : sequence of str
-        Sequences that end the answer.
+        Stop sequences that end the answer.
     max_tokens : int, optional
         Maximum number of generated tokens.
 
@@ -184,27 +185,27 @@ class CompletionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoicesSpec:
-    """Response that is one of several choices.
+    """Response for which the model selects one of several choices.
 
     Parameters
     ----------
     choices : str, FieldSpec, or sequence of str
         Field with the choices: a list of strings, a list of ``{"text": …, "label": …}``, ``{"text":
         […], "label": […]}``, or an object that maps each choice to 1 (correct) or 0. A sequence
-        contains the choices themselves as templates: ``["no", "yes"]``, ``["{sol1}", "{sol2}"]``.
+        contains the choices themselves, as templates: ``["no", "yes"]``, ``["{sol1}", "{sol2}"]``.
     answer : str or FieldSpec, optional
-        Field with the correct choice; not needed if the choices contain it.
+        Field with the correct choice; not needed if it is marked in the choices.
     answer_is : {"auto", "index", "number", "letter", "label", "text"}
         Format of the answer: zero-based index, one-based number, letter, label of the choice, or
         text of the choice. "auto" uses labels if there are any, reads numbers and booleans as
         indices and strings as choices; ambiguous values are rejected.
     answer_map : mapping of str to str or int
-        Strings or zero-based indices denoted by values of the field.
+        Mapping from values of the answer field to strings or zero-based indices.
     blank : str
-        Placeholder of the choices in the question: each choice replaces its first occurrence, and
-        the text after it is scored.
+        Placeholder in the question: each choice is inserted at its first occurrence, and the text
+        after it is scored.
     stop, max_tokens
-        As in `CompletionSpec`, for styles that generate.
+        As in `CompletionSpec`, for styles with generated answers.
 
     Examples
     --------
@@ -227,7 +228,7 @@ class ChoicesSpec:
                 Template(text)
 
     def read(self, row: Mapping[str, Any]) -> Choices:
-        """Return the choices of an item; the correct one may be unknown."""
+        """Return the choices of an item; the correct choice may be unknown."""
         if isinstance(self.choices, (str, FieldSpec)):
             value = as_field(self.choices).read(row)
         else:
@@ -244,7 +245,7 @@ class ChoicesSpec:
             return True
 
     def right(self, row: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-        """Return the choices of an item and the indices of the correct ones.
+        """Return the choices of an item and the indices of the correct choices.
 
         Parameters
         ----------
@@ -254,17 +255,19 @@ class ChoicesSpec:
         Returns
         -------
         tuple of list of str and list of int
-            Choices, and zero-based indices of the correct ones.
+            Choices, and zero-based indices of the correct choices.
 
         Raises
         ------
         MissingColumnError, InvalidInputError
-            If the item does not determine the correct choice, or does so ambiguously.
+            If the correct choice is missing or ambiguous.
         """
         place, found = place_of(row), self.read(row)
         if self.answer is None:
             if not found.right:
-                raise InvalidInputError(f"{place}: no choice is marked as correct; set `answer`")
+                raise InvalidInputError(
+                    f"{place}: no choice is marked as correct; set `answer` to the field with the correct choice"
+                )
             return found.texts, found.right
         answer = as_field(self.answer).read(row)
         return found.texts, [right_choices(answer, found, self.answer_is, self.answer_map, place)]

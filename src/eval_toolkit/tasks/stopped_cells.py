@@ -1,4 +1,4 @@
-"""Results of a run with a stopping rule: cells with intervals valid under early stopping."""
+"""Cells of runs with a stopping rule, whose intervals are valid under early stopping."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,9 +10,9 @@ from eval_toolkit.tasks.sequential_draws import DrawnUnits, known_values, looks
 from eval_toolkit.tasks.stopping_watch import MACRO, Decision, Watch, is_bounded
 
 _OF_FIXED_NUMBER = ("standard_error", "bounds_ci")
-"""Details that are only valid for a number of units fixed in advance."""
+"""Details that are valid only if the number of units is fixed in advance."""
 _OF_REACHED = ("exclude", "as_zero", "worst", "best")
-"""Details that are means over the reached subjects only."""
+"""Details that are means over only the subjects reached."""
 _NOT_REACHED = "not reached before the run stopped"
 
 
@@ -37,22 +37,22 @@ def stopped_cell(
     spec : MetricSpec
         Metric of the cell.
     watch : Watch
-        Watch of the stopping rule.
+        Stopping rule applied to the run.
     decision : Decision
-        Decision that ended the run.
+        Decision that stopped the run.
     subject : str, optional
-        Subject of the cell; by default all.
+        Subject of the cell; by default, all subjects.
     macro : bool, default False
         Whether the cell is the mean over subjects.
 
     Returns
     -------
     MetricResult
-        The same value with the interval of a confidence sequence, whichever metric the rule
-        watched, or None with a reason if there is none. A mean over subjects of which some were
-        not reached is estimated from the draws; it is skipped if the metric has no bounds.
-        ``details`` contain ``n_planned``, ``n_saved`` and the reason in ``stopped``, but not the
-        standard error or ``bounds_ci``, which require a fixed number of units.
+        The same value with the interval of a confidence sequence, regardless of the metric that the
+        rule watched; if there is none, the interval is None and a reason is given. If some subjects
+        were not reached, a mean over subjects is estimated from the draws, or skipped if the metric
+        has no bounds. ``details`` contains ``n_planned``, ``n_saved`` and the reason ``stopped``,
+        but neither the standard error nor ``bounds_ci``, which assume a fixed number of units.
 
     Examples
     --------
@@ -69,8 +69,8 @@ def stopped_cell(
     >>> decision = watch.look(records)
     >>> counted = records.take([unit in ids[: decision.n_used] for unit in records.unit_id])
     >>> cell = summarise(counted, [right])["right"]
-    >>> told = stopped_cell(cell, counted, right, watch, decision)
-    >>> f"{cell:.2f}", f"{told:.2f}", told.details["n_saved"]
+    >>> stopped = stopped_cell(cell, counted, right, watch, decision)
+    >>> f"{cell:.2f}", f"{stopped:.2f}", stopped.details["n_saved"]
     ('1.00 [0.94, 1.00]', '1.00 [0.90, 1.00]', 936)
     """
     samples = [one for one in watch.samples if subject is None or one.subject == subject]
@@ -91,8 +91,8 @@ def stopped_cell(
     if not is_bounded(spec):
         if lacking:
             return _noted(replace(cell, value=None, status="skipped"), left)
-        said = f"the run was stopped by a rule, and {spec.name} has no interval that is valid under early stopping"
-        return _noted(cell, said)
+        reason = f"the run was stopped early, and {spec.name} has no interval that is valid under early stopping"
+        return _noted(cell, reason)
     found = looks(
         DrawnUnits.of(samples, macro=macro),
         known_values(records, spec),
@@ -131,8 +131,8 @@ def stopped_card(
     Returns
     -------
     Scorecard
-        Cells over all units, by subject, and over subjects. Cells of subjects that were not
-        reached are skipped.
+        Scorecard with the adjusted cells, overall, by subject and over subjects. Cells of subjects
+        that were not reached are skipped.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def stopped_card(
 def _with_all_subjects(
     card: Scorecard, metrics: Sequence[MetricSpec], watch: Watch, decision: Decision
 ) -> Scorecard:
-    """Return a card with every planned subject, whether reached or not, and means over subjects."""
+    """Add cells for planned subjects that were not reached, and means over subjects."""
     planned = sorted({one.subject for one in watch.samples})
     if len(planned) < 2:
         return card

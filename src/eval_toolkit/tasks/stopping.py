@@ -1,9 +1,9 @@
-"""Early stopping of runs with valid inference under continuous monitoring.
+"""Early stopping of runs, with inference that is valid under continuous monitoring.
 
-Units are requested in random order. A rule checks a confidence sequence after each unit and stops
-at the first unit at which the rule is satisfied. That unit depends only on the answers, not on the
-number of concurrent requests: answers beyond it are kept but not counted. Failed grades may have
-any value, so every failure widens the interval.
+Units are requested in random order. After each unit, a stopping rule evaluates a confidence
+sequence, and the run stops at the first unit at which the rule is satisfied. This unit depends only
+on the answers, not on the number of concurrent requests: answers beyond it are kept but not
+counted. Since a failed grade could have had any value, every failure widens the interval.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _SCOPES = ("benchmark", "population")
 
 @dataclass(frozen=True, slots=True)
 class UntilWidth:
-    """Rule that stops a run when the interval of a metric is narrow enough.
+    """Stopping rule that is satisfied once the interval of a metric is narrow enough.
 
     Parameters
     ----------
     width : float
-        Maximum distance from the lower to the upper end.
+        Maximum width of the interval.
     metric : str, optional
-        Mean with bounds, or ``<metric>_macro`` for the mean over subjects; by default the first
-        suitable metric of the task.
+        Metric to watch, which must be a mean with bounds, or ``<metric>_macro`` for the mean over
+        subjects. By default, the first suitable metric of the task.
     scope : {"population", "benchmark"}, default "population"
-        Target of the intervals: the expected score for similar items, in equally many groups and
-        subjects of the same sizes ("population", like all other intervals), or the score of this
-        run after all planned units ("benchmark"), which is known exactly at the end.
+        Target of the intervals: the expected score for similar items, in groups and subjects of the
+        same number and sizes ("population", as for all other intervals), or the score of this run
+        after all planned units ("benchmark"), which is known exactly at the end.
 
     Raises
     ------
@@ -85,25 +85,25 @@ class UntilWidth:
         order: str = "shuffled",
         confidence: float = DEFAULT_CONFIDENCE,
     ) -> Watch:
-        """Return a watch that applies the rule to a run.
+        """Bind the rule to a run.
 
         Parameters
         ----------
         samples : sequence of Sample
-            Samples that may be requested.
+            Samples of the run.
         metrics : sequence of MetricSpec
             Metrics of the task, as returned by `scorecards.task_metrics`.
         seed : int, default 42
-            Random seed of the order, as in the task.
+            Random seed of the order; use the seed of the task.
         order : {"shuffled", "file"}
-            Order of the run; file order is not random and is refused.
+            Order of the run; "file" is rejected, since it is not random.
         confidence : float, default 0.95
-            Simultaneous confidence level over all interim analyses.
+            Simultaneous confidence level of all interim analyses.
 
         Returns
         -------
         Watch
-            Watch for `ask_until`.
+            Watch to pass to `ask_until`.
 
         Raises
         ------
@@ -115,17 +115,17 @@ class UntilWidth:
         spec, macro = _chosen(metrics, self.metric, samples)
         if self.width >= spec.bounds[1] - spec.bounds[0]:
             raise InvalidInputError(
-                f"`width` is {self.width:g}, but {spec.name} lies between {spec.bounds[0]:g} and "
-                f"{spec.bounds[1]:g}; it must be smaller than that range"
+                f"`width` is {self.width:g}, but it must be smaller than the range of "
+                f"{spec.name}, which is between {spec.bounds[0]:g} and {spec.bounds[1]:g}"
             )
         return set_watch(self, spec, macro, samples, seed, order, confidence)
 
     def holds(self, found: Looks) -> BoolArray:
-        """Return, for each number of draws, whether the rule is satisfied."""
+        """Return whether the rule is satisfied after each number of draws."""
         return found.high - found.low <= self.width
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason, and "" as the verdict."""
+        """Return the reason for stopping, and an empty verdict."""
         compared = "not more" if holds else "more"
         wide = f"{ci.ci_high - ci.ci_low:.4g}"
         return f"the interval of {name} is {wide} wide, {compared} than {self.width:g}", ""
@@ -133,19 +133,19 @@ class UntilWidth:
 
 @dataclass(frozen=True, slots=True)
 class UntilDecided:
-    """Rule that stops a run when it is known to be better or worse than another run.
+    """Stopping rule that is satisfied once a run is known to be better or worse than another run.
 
     Parameters
     ----------
     against : Run or path
-        Finished run of the same task. Only units in both runs are requested.
+        Finished run of the same task. Only units that it contains are requested.
     metric : str, optional
         As in `UntilWidth`.
     margin : float, default 0.0
-        Largest negligible difference: the rule is satisfied when the interval of the difference is
+        Largest negligible difference. The rule is satisfied once the interval of the difference is
         above the margin, below its negative, or between the two ("equivalent").
     scope : {"population", "benchmark"}, default "population"
-        As in `UntilWidth`. On the benchmark, the sign of any difference is known after all units.
+        As in `UntilWidth`. With "benchmark", the sign of any difference is known after all units.
 
     Raises
     ------
@@ -156,11 +156,11 @@ class UntilDecided:
 
     Notes
     -----
-    The difference is this run minus the other, unit by unit, with a confidence sequence: without a
-    difference in the scope, the probability of ever reporting one is at most 1 − confidence. In a
-    population, the sizes of groups are taken as planned; no claim is made for groups of other
-    sizes, for which the mean over items may differ. A run that is undecided after the last unit
-    stops there.
+    The rule uses a confidence sequence for the paired difference, this run minus the other. If
+    there is no difference in the scope, the probability of ever reporting one is at most 1 −
+    confidence. For "population", group sizes are taken as planned; no claim is made for groups of
+    other sizes, for which the mean over items may differ. If all units have been used, the run ends
+    undecided.
 
     Examples
     --------
@@ -208,10 +208,10 @@ class UntilDecided:
         order: str = "shuffled",
         confidence: float = DEFAULT_CONFIDENCE,
     ) -> Watch:
-        """Return a watch that applies the rule to a run.
+        """Bind the rule to a run.
 
-        Arguments are those of `UntilWidth.watch`. The other run must have the metric and all of the
-        units, with the same content.
+        Arguments are as in `UntilWidth.watch`. The other run must contain the metric and the units,
+        with the same content.
         """
         from eval_toolkit.tasks.sequential_draws import known_values
         from eval_toolkit.tasks.stopping_watch import set_watch
@@ -224,7 +224,7 @@ class UntilDecided:
         return replace(watch, other=other)
 
     def holds(self, found: Looks) -> BoolArray:
-        """Return, for each number of draws, whether the rule is satisfied."""
+        """Return whether the rule is satisfied after each number of draws."""
         apart = (found.low > self.margin) | (found.high < -self.margin)
         holding: BoolArray = apart | self._within(found.low, found.high)
         return holding
@@ -233,7 +233,7 @@ class UntilDecided:
         return (low >= -self.margin) & (high <= self.margin)
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason and the verdict; a higher value is better."""
+        """Return the reason for stopping and the verdict, for a metric whose higher values are better."""
         shown = f"{ci.point_estimate:+.4g} [{ci.ci_low:+.4g}, {ci.ci_high:+.4g}]"
         than = f"than in {self.against.run_id!r}"
         by = f" by more than {self.margin:g}" if self.margin else ""
@@ -254,7 +254,7 @@ def _chosen(
     from eval_toolkit.tasks.stopping_watch import MACRO, is_bounded
 
     if not samples:
-        raise InvalidInputError("`samples` is empty; there is nothing to request")
+        raise InvalidInputError("`samples` is empty; pass at least one sample")
     fitting = {spec.name: spec for spec in metrics if is_bounded(spec)}
     if name is None and fitting:
         return next(iter(fitting.values())), False
@@ -263,10 +263,10 @@ def _chosen(
     plain = "" if name is None else name.removesuffix(MACRO)
     if plain in fitting and len({sample.subject for sample in samples}) > 1:
         return fitting[plain], True
-    told = "no metric can" if name is None else f"`metric` is {name!r}, which cannot"
+    problem = "no metric can" if name is None else f"`metric` is {name!r}, which cannot"
     there = f"; choose one of {', '.join(fitting)}" if fitting else ""
     raise InvalidInputError(
-        f"{told} be watched: a stopping rule needs a mean of values with known bounds{there}"
+        f"{problem} be watched: a stopping rule needs a mean of values with known bounds{there}"
     )
 
 
@@ -287,7 +287,7 @@ def _records_of(run: Run, spec: ColumnSpec) -> Records:
 
 
 def _common(samples: Sequence[Sample], records: Records, run: Run) -> list[Sample]:
-    """Return the samples that a run also has; raise if their content differs."""
+    """Return the samples that a run also contains; raise an error if their content differs."""
     there = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
     common = [sample for sample in samples if sample.id in there]
     for sample in common:
@@ -298,5 +298,7 @@ def _common(samples: Sequence[Sample], records: Records, run: Run) -> list[Sampl
                 "not the same unit"
             )
     if not common:
-        raise InvalidInputError(f"`against`: run {run.run_id!r} has none of this run's units")
+        raise InvalidInputError(
+            f"`against`: run {run.run_id!r} contains none of the units of this run"
+        )
     return common

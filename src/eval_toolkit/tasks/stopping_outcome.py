@@ -1,4 +1,4 @@
-"""End of a run with a stopping rule: counted samples and cells."""
+"""Outcome of a run with a stopping rule: counted samples and adjusted cells."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,26 +22,30 @@ MeasurePart: TypeAlias = Callable[[Sequence[Sample], Sequence[JobResult]], Recor
 
 @dataclass(frozen=True, slots=True)
 class StoppingOutcome:
-    """A stopping rule and its decision."""
+    """Stopping rule and its decision."""
 
     watch: Watch = field(repr=False)
     decision: Decision
     n_beyond: int = 0
-    """Samples that were requested but not counted."""
+    """Number of samples that were requested but are not counted."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """Counted samples."""
+        """Samples that are counted."""
         return self.watch.counted(self.decision)
 
     def card(self, card: Scorecard, records: Records, metrics: Sequence[MetricSpec]) -> Scorecard:
-        """Return cells with intervals that account for the stopping."""
+        """Adjust the intervals of a scorecard for early stopping."""
         return stopped_card(card, records, metrics, self.watch, self.decision)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict; ``n_saved`` excludes samples requested but not counted."""
-        told = self.decision.to_dict()
-        return {**told, "n_beyond": self.n_beyond, "n_saved": told["n_saved"] - self.n_beyond}
+        """Return a JSON-serialisable dict, in which ``n_saved`` counts only unrequested samples."""
+        decision = self.decision.to_dict()
+        return {
+            **decision,
+            "n_beyond": self.n_beyond,
+            "n_saved": decision["n_saved"] - self.n_beyond,
+        }
 
     @classmethod
     def stored(
@@ -56,9 +60,10 @@ class StoppingOutcome:
     ) -> "StoppingOutcome":
         """Reconstruct the decision of a stored run in order to rescore its answers.
 
-        ``told`` and ``rule`` are the stored decision and rule, ``counted`` the counted unit ids.
+        ``told`` and ``rule`` are the stored decision and rule, and ``counted`` contains the ids of
+        the counted units.
 
-        A group that the run counts only partially, under the task's current grouping, is an error.
+        Raises an error if, with the current groups of the task, only part of a group is counted.
         """
         ordered = in_drawn_order(samples, seed)
         used = [sample for sample in ordered if sample.id in counted]
@@ -85,13 +90,13 @@ class StoppingOutcome:
 
 
 def _refuse_cut_groups(used: Sequence[Sample], left: Sequence[Sample]) -> None:
-    """Raise if only part of a group is counted, because the draws then differ."""
+    """Raise an error if only part of a group is counted, because the draws would then differ."""
     cut = {one.group for one in used if one.group} & {one.group for one in left}
     if cut:
         raise ArtifactError(
             f"the run counts only part of the group {min(map(str, cut))!r} ({len(cut)} such "
-            "groups): the groups of the task have changed since the run, so its interval is not "
-            "valid for them; run the task again in another folder"
+            "groups), because the groups of the task have changed since the run, and its "
+            "interval is no longer valid; run the task again in another folder"
         )
 
 
@@ -111,7 +116,7 @@ class _StoredRule:
 def ask_until_decided(
     watch: Watch, jobs: Sequence[Job], ask: AskPart, measure: MeasurePart, at_once: int
 ) -> tuple[JobResults, StoppingOutcome]:
-    """Run jobs in batches until the rule applies; return all outcomes and the decision."""
-    asked = ask_until(watch, jobs, ask, measure, at_once=at_once)
-    outcomes = JobResults(asked.outcomes, notes=asked.notes)
-    return outcomes, StoppingOutcome(watch, asked.decision, asked.n_beyond)
+    """Run jobs in batches until the rule is satisfied; return all outcomes and the decision."""
+    outcome = ask_until(watch, jobs, ask, measure, at_once=at_once)
+    outcomes = JobResults(outcome.outcomes, notes=outcome.notes)
+    return outcomes, StoppingOutcome(watch, outcome.decision, outcome.n_beyond)

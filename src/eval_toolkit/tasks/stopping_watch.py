@@ -1,4 +1,4 @@
-"""Application of a stopping rule to a run after each unit."""
+"""Application of stopping rules to runs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -23,9 +23,9 @@ from eval_toolkit.tasks.sequential_draws import (
 from eval_toolkit.tasks.types import Sample
 
 MACRO = "_macro"
-"""Suffix of the name of a mean over subjects."""
+"""Name suffix of means over subjects."""
 _MORE = 10
-"""Inverse growth rate of batches: each adds at least 1/10 of the units already requested."""
+"""Inverse growth rate of batches: each batch adds at least 1/10 of the units requested so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +42,18 @@ class Decision:
     reason: str
     metric: str
     n_used: int
-    """Number of counted units, up to the first interim analysis at which the rule was satisfied."""
+    """Number of counted units, i.e. units up to the first at which the rule was satisfied."""
     n_total: int
-    """Number of units that may be requested."""
+    """Number of planned units."""
     interval: BootstrapCI | None = None
-    """Interval of the metric or of the difference from the other run; None without units."""
+    """Interval of the metric, or of its difference from the other run; None without units."""
     verdict: str = ""
     """Verdict of a comparison: "better", "worse", "different" (unknown direction), "equivalent", or
     "undecided"."""
 
     @property
     def n_saved(self) -> int:
-        """Number of units that do not have to be requested."""
+        """Number of units that need not be requested."""
         return self.n_total - self.n_used
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,11 +71,11 @@ class Decision:
 
 
 class Rule(Protocol):
-    """Protocol of a stopping rule."""
+    """Interface of stopping rules."""
 
     @property
     def scope(self) -> str:
-        """Return "benchmark" if means are over all units that may be requested."""
+        """Target of the means: "benchmark" (all planned units) or "population"."""
         ...
 
     def holds(self, found: Looks) -> BoolArray:
@@ -83,28 +83,28 @@ class Rule(Protocol):
         ...
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason and the verdict, assuming that higher values are better."""
+        """Return the reason for stopping and the verdict, for a metric whose higher values are better."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A stopping rule bound to a run; created by the ``watch`` method of the rule."""
+    """Stopping rule bound to a run; created by the ``watch`` method of the rule."""
 
     rule: Rule
     spec: ColumnSpec
     """Metric to watch."""
     macro: bool
     samples: tuple[Sample, ...] = field(repr=False)
-    """Samples that may be requested, in order."""
+    """Planned samples, in drawn order."""
     drawn: DrawnUnits = field(repr=False)
     confidence: float
     other: Known | None = field(default=None, repr=False)
-    """Values of the run to compare with."""
+    """Values of the units in the other run, for comparisons."""
 
     @property
     def metric(self) -> str:
-        """Name of the watched metric."""
+        """Name of the metric being watched."""
         return f"{self.spec.name}{MACRO}" if self.macro else self.spec.name
 
     def look(self, records: Records) -> Decision:
@@ -113,13 +113,14 @@ class Watch:
         Parameters
         ----------
         records : Records
-            Records with all attempts of each unit. Units after the first gap in the drawn order are
+            Records with all attempts of each unit; units after the first gap in the drawn order are
             ignored.
 
         Returns
         -------
         Decision
-            Decision, the same for all records that reach the unit at which the rule is first satisfied.
+            Decision, which is the same for all records that reach the unit at which the rule is
+            first satisfied.
 
         Raises
         ------
@@ -129,7 +130,7 @@ class Watch:
         return self.decide(self.known(records))
 
     def known(self, records: Records) -> Known:
-        """Return the bounds of the units' values, for `decide`."""
+        """Return the bounds of the units' values, as input of `decide`."""
         if self.spec.column not in records.columns:
             raise InvalidInputError(
                 f"the records have no column {self.spec.column!r}; they have "
@@ -138,7 +139,7 @@ class Watch:
         return known_values(records, self.spec)
 
     def decide(self, known: Known) -> Decision:
-        """Apply the rule to bounds of the units' values."""
+        """Apply the rule to the bounds of the units' values."""
         low, high = bounds = self.spec.bounds
         if self.other is not None:
             known = _differences(known, self.other)
@@ -178,11 +179,11 @@ class Watch:
 
     @property
     def whole(self) -> bool:
-        """Whether means are over all units that may be requested."""
+        """Whether the target is the mean over all planned units."""
         return self.rule.scope == "benchmark"
 
     def counted(self, decision: Decision) -> tuple[Sample, ...]:
-        """Return the samples counted by a decision."""
+        """Return the samples that a decision counts."""
         return self.samples[: decision.n_used]
 
 
@@ -195,11 +196,11 @@ def set_watch(
     order: str,
     confidence: float,
 ) -> Watch:
-    """Bind a stopping rule to a run; raise if the samples are in file order."""
+    """Bind a stopping rule to a run; raise an error if the samples are in file order."""
     if validation.choice(order, "order", ("shuffled", "file")) == "file":
         raise InvalidInputError(
-            "`order` is 'file': the first units of a file are not a random sample, so a run in that "
-            "order cannot stop early; use 'shuffled'"
+            "`order` is 'file', but a stopping rule requires random order, since the first units "
+            "of a file are not a random sample; use 'shuffled'"
         )
     ordered = in_drawn_order(samples, seed)
     return Watch(
@@ -227,7 +228,7 @@ def _differences(known: Known, other: Known) -> dict[str, tuple[float, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Requests of a run that was stopped early, and their outcome."""
+    """Outcomes of a run with a stopping rule."""
 
     outcomes: tuple[JobResult, ...] = field(repr=False)
     """All outcomes, including those beyond the last counted unit."""
@@ -235,7 +236,7 @@ class Asked:
     counted: tuple[Sample, ...] = field(repr=False)
     """Counted samples."""
     n_beyond: int
-    """Units requested but not counted, since the rule was satisfied before they finished."""
+    """Number of units requested but not counted, since the rule was satisfied without them."""
     notes: tuple[str, ...] = ()
     """Notes returned by ``ask``."""
 
@@ -255,19 +256,20 @@ def ask_until(
     watch : Watch
         Watch of the stopping rule.
     jobs : sequence of Job
-        Jobs of all samples; those of samples excluded by the watch are not run.
+        Jobs of all samples; jobs of samples that the watch excludes are not run.
     ask : callable
         Function that runs jobs, such as `run_jobs`.
     measure : callable
-        Function that returns records of samples and their outcomes, such as `measuring.measure`.
+        Function that converts samples and their outcomes to records, such as `measuring.measure`.
     at_once : int, default 64
-        Minimum number of units per batch. Only affects which units are requested beyond the last
-        counted one. If ``ask`` gives up after consecutive failures, use at least that number.
+        Minimum number of units per batch, which only affects how many units are requested beyond
+        the last counted unit. If ``ask`` gives up after some number of consecutive failures, pass
+        at least that number.
 
     Returns
     -------
     Asked
-        Requests and decision; equal answers yield equal decisions for any batch size.
+        Outcomes and decision; identical answers give identical decisions for any batch size.
 
     Raises
     ------
@@ -288,8 +290,8 @@ def ask_until(
     ...     return [JobResult(job, RawCompletion("yes")) for job in part]
     >>> def measure(part, outcomes):
     ...     return Records.from_columns({"right": [1] * len(part)}, unit_id=[s.id for s in part])
-    >>> asked = ask_until(watch, jobs, ask, measure)
-    >>> asked.decision.n_used, asked.decision.n_saved, asked.n_beyond
+    >>> outcome = ask_until(watch, jobs, ask, measure)
+    >>> outcome.decision.n_used, outcome.decision.n_saved, outcome.n_beyond
     (64, 936, 0)
     """
     at_once = validation.integer(at_once, "at_once", low=1)
@@ -315,7 +317,7 @@ def ask_until(
 
 
 def _parts(watch: Watch, at_once: int) -> Iterator[tuple[Sample, ...]]:
-    """Yield batches of samples in drawn order, without splitting draws; batch sizes grow."""
+    """Yield batches of samples of growing size, in drawn order and without splitting draws."""
     n_draws, done = 0, 0
     while n_draws < len(watch.drawn):
         goal = done + max(at_once, done // _MORE)

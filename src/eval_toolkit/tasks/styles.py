@@ -1,4 +1,4 @@
-"""Styles of multiple-choice questions: labelled options, continuations, or generated text."""
+"""Styles of multiple-choice questions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from eval_toolkit.models.responses import ResponseType
 
 
 def letters(n: int) -> list[str]:
-    """Return the labels of n choices, starting at A.
+    """Return the letters that label n choices, starting with A.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def letters(n: int) -> list[str]:
     Raises
     ------
     InvalidInputError
-        If there are too few letters.
+        If there are no choices, or more than 26.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def format_mc_prompt(
     question : str
         Text of the question.
     choices : sequence of str
-        Options.
+        Choices, labelled A, B, C, ….
     space_prefixed_labels : bool
         Whether to write " A." instead of "A.", to match the scored token.
 
@@ -68,11 +68,11 @@ def format_mc_prompt(
 
 
 class TaskStyler(Protocol):
-    """Construction of prompt, candidates and reference from a question with choices."""
+    """Interface of styles, which format questions with choices as prompts and scored strings."""
 
     @property
     def response_type(self) -> ResponseType:
-        """Type of the response requested from the model."""
+        """Type of response requested from the model."""
         ...
 
     @property
@@ -81,7 +81,7 @@ class TaskStyler(Protocol):
         ...
 
     def get_instruction_text(self, raw_question: str, choices: Sequence[str]) -> str:
-        """Return the text of the question."""
+        """Return the prompt text of the question."""
         ...
 
     def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
@@ -91,11 +91,11 @@ class TaskStyler(Protocol):
     def get_possible_completions(
         self, choices: Sequence[str], correct_index: int | None = None
     ) -> list[str] | None:
-        """Return the scored strings; None if the answer is generated."""
+        """Return the strings to score, or None if the answer is generated."""
         ...
 
     def get_cue_text(self) -> str:
-        """Return the start of the answer (cue)."""
+        """Return the cue, i.e. the beginning of the answer."""
         ...
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
@@ -115,7 +115,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """Common base of all styles."""
+    """Base class of all styles."""
 
     question_prefix: str = "Question: "
     cue_text: str = "Answer:"
@@ -126,7 +126,7 @@ class _Style:
 
     @classmethod
     def for_language(cls, language: str, **options: Any) -> Any:
-        """Return the style with the wording of a language ("eng" or "deu").
+        """Return the style with the wording for a language ("eng" or "deu").
 
         Raises
         ------
@@ -147,7 +147,7 @@ class _Style:
         return f"{self.question_prefix}{raw_question}"
 
     def get_cue_text(self) -> str:
-        """Return the start of the answer (cue)."""
+        """Return the cue, i.e. the beginning of the answer."""
         return self.cue_text
 
     def get_extra_metadata(self) -> dict[str, Any]:
@@ -157,12 +157,12 @@ class _Style:
 
 @dataclass(frozen=True, slots=True)
 class MCStyle(_Style):
-    r"""Lettered options in the prompt; the letters are scored.
+    r"""Style with lettered options in the prompt, whose letters are scored.
 
     Parameters
     ----------
     question_prefix, cue_text : str
-        Strings before and after the question.
+        Text before the question, and beginning of the answer.
     space_prefixed_labels : bool
         Whether to write " A." instead of "A.".
 
@@ -204,7 +204,7 @@ class MCStyle(_Style):
 
 @dataclass(frozen=True, slots=True)
 class MCCompletionStyle(MCStyle):
-    """Lettered options in the prompt; the correct option is generated as a string.
+    """Style with lettered options in the prompt and a generated answer.
 
     Parameters
     ----------
@@ -237,12 +237,12 @@ class MCCompletionStyle(MCStyle):
 
 @dataclass(frozen=True, slots=True)
 class ClozeStyle(_Style):
-    """Prompt with only the question; the choices are scored as continuations.
+    """Style in which the choices are scored as continuations of the question.
 
     Parameters
     ----------
     question_prefix, cue_text : str
-        Strings before and after the question.
+        Text before the question, and beginning of the answer.
     trailing_newline : bool
         Whether to end the question with a newline.
     leading_space_continuations : bool
@@ -264,13 +264,13 @@ class ClozeStyle(_Style):
         return self.get_question_text(raw_question) + ("\n" if self.trailing_newline else "")
 
     def get_ground_truth(self, choices: Sequence[str], correct_index: int) -> str:
-        """Return the text of the correct choice as it is scored."""
+        """Return the text of the correct choice in the form in which it is scored."""
         return self._continuation(choices[correct_index])
 
     def get_possible_completions(
         self, choices: Sequence[str], correct_index: int | None = None
     ) -> list[str] | None:
-        """Return the texts of all choices as they are scored."""
+        """Return the texts of all choices in the form in which they are scored."""
         return [self._continuation(choice) for choice in choices]
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
@@ -283,7 +283,7 @@ class ClozeStyle(_Style):
 
 @dataclass(frozen=True, slots=True)
 class BPBStyle(ClozeStyle):
-    """Prompt with only the question; only the correct choice is scored.
+    """Style in which only the correct choice is scored, for bits per byte.
 
     Parameters
     ----------
@@ -307,11 +307,11 @@ class BPBStyle(ClozeStyle):
         Raises
         ------
         InvalidInputError
-            If the index of the correct choice is not given.
+            If the index of the correct choice is not passed.
         """
         if correct_index is None:
             raise InvalidInputError(
-                "BPBStyle scores the correct choice; `correct_index` is missing"
+                "`correct_index` is missing; BPBStyle scores only the correct choice"
             )
         return [self._continuation(choices[correct_index])]
 
@@ -322,4 +322,4 @@ STYLES: Mapping[str, type[_Style]] = {
     "cloze": ClozeStyle,
     "bpb": BPBStyle,
 }
-"""Styles by their names in declared tasks."""
+"""Styles, keyed by their names in task declarations."""

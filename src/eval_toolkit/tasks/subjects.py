@@ -1,4 +1,4 @@
-"""Subjects of a task: names, and selection."""
+"""Names and selection of subjects."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ _WILDCARD = "*"
 
 
 def subject_name(subject: Any) -> str:
-    """Return the name of a subject in files, tables and samples; tuples are joined by commas."""
+    """Return the name of a subject, in which the elements of a tuple are joined by commas."""
     if isinstance(subject, tuple):
         return ",".join(map(subject_name, subject))
     return str(subject.value) if isinstance(subject, Enum) else str(subject)
 
 
 def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
-    """Return the distinct subjects in the given order; raise if a name cannot be stored."""
+    """Return the distinct subjects in order; raise an error if a name cannot be stored."""
     by_name: dict[str, Any] = {}
     for subject in subjects:
         name = subject_name(subject)
@@ -32,15 +32,15 @@ def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
 
 
 def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:
-    """Return the available subjects that match, in the given order.
+    """Return the available subjects that match a selection, in the order of the selection.
 
-    For tuple subjects, "de,*" keeps every subject whose first part is "de". A selection that
-    matches no subject is an error.
+    For tuple subjects, "de,*" selects all subjects whose first element is "de". Raises an error if
+    an entry matches no subject.
     """
     names = [subject_name(subject) for subject in available]
     filters = list(wanted)
     if not filters:
-        raise InvalidInputError("`subjects` is empty; name at least one")
+        raise InvalidInputError("`subjects` is empty; pass at least one subject")
     kept: set[int] = set()
     for given in filters:
         matches = {at for at, name in enumerate(names) if _matches(name, subject_name(given))}
@@ -71,6 +71,6 @@ def _no_match(wanted: str, names: Sequence[str]) -> str:
             f"({names[0]!r}); '*' stands for any part"
         )
     near = difflib.get_close_matches(wanted, names, n=1)
-    shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-    hint = f"did you mean {near[0]!r}?" if near else f"the subjects are {shown}"
+    listed = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    hint = f"did you mean {near[0]!r}?" if near else f"the subjects are {listed}"
     return f"`subjects`: there is no subject {wanted!r}; {hint}"

@@ -1,4 +1,4 @@
-"""String templates with ``{field}`` placeholders, and access to fields of nested rows."""
+"""String templates with ``{field}`` placeholders, and access to nested fields."""
 
 import ast
 import difflib
@@ -21,15 +21,15 @@ _MISSING: Any = object()
 _MARK = re.compile(r"\[[^\[\]]*\]")
 _BLANKS = re.compile(r" {2,}")
 _MAPPINGS = (dict, Mapping)
-"""Types of mappings; dict comes first because its check is faster."""
+"""Types of mappings; dict comes first, because checking for it is faster."""
 
 
 def field_value(row: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path in a row.
 
-    A path consists of names and indices joined by dots, such as "question.choices.0.text"; of
-    several paths joined by ``|``, the first with a value other than None is used. Otherwise, an
-    error names the row and its fields.
+    A path consists of names and indices joined by dots, such as "question.choices.0.text". For
+    alternative paths joined by ``|``, the first value other than None is returned. If there is
+    none, the error names the row and its fields.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def _follow(row: Any, steps: tuple[str, ...]) -> Any:
 
 
 def without_brackets(text: str) -> str:
-    """Remove marks in brackets, as used in WikiHow articles.
+    """Remove the bracketed marks used in WikiHow articles.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def without_brackets(text: str) -> str:
 
 
 def text_of(value: Any, what: str) -> str:
-    """Convert a scalar to a string: 51.0 is "51", true is "true"; raise for lists and objects."""
+    """Convert a scalar to a string (51.0 to "51", True to "true"); raise for lists and objects."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -99,14 +99,15 @@ def text_of(value: Any, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A string with placeholders for fields of a row.
+    """String with placeholders for fields of a row.
 
     Parameters
     ----------
     text : str
-        ``{name}`` is a field, ``{name.0.text}`` for a nested value, ``{a|b}`` for the first
-        existing one; ``{{`` and ``}}`` are braces, except around the name of a field: ``{{name}}``
-        is the same as ``{name}``. Formats and calls are not supported.
+        Text of the template, in which ``{name}`` stands for a field, ``{name.0.text}`` for a nested
+        value and ``{a|b}`` for the first field that exists. ``{{`` and ``}}`` stand for braces,
+        except around the name of a field: ``{{name}}`` is equivalent to ``{name}``. Format
+        specifications and calls are not supported.
 
     Raises
     ------
@@ -125,7 +126,7 @@ class Template:
         _pieces(self.text)
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Return the string with the fields of a row inserted.
+        """Insert the fields of a row into the template.
 
         Parameters
         ----------
@@ -151,7 +152,7 @@ class Template:
 
     @property
     def doubled(self) -> list[str]:
-        """Names in double braces, which are fields if a row has them."""
+        """Names in double braces, which are placeholders if a row has such a field."""
         return [piece for kind, piece in _pieces(self.text) if kind == _FIELD_OR_TEXT]
 
 
@@ -165,7 +166,7 @@ def _filled(kind: int, piece: str, row: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=512)
 def _pieces(text: str) -> tuple[tuple[int, str], ...]:
-    """Split a template into pieces, each of them literal text or the path of a field."""
+    """Split a template into pieces, each of which is literal text or the path of a field."""
     if not isinstance(text, str):
         raise InvalidInputError(f"a template is {text!r}; it must be a string")
     pieces: list[tuple[int, str]] = []
@@ -193,14 +194,14 @@ def _pieces(text: str) -> tuple[tuple[int, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    r"""A field of a row, with optional parsing of its value.
+    r"""Field of a row, with optional parsing of its value.
 
     Parameters
     ----------
     field : str
         Path of the field, as in `field_value`.
     after : str
-        Marker; only the part after its last occurrence is used.
+        Marker; only the text after its last occurrence is used.
     split : str
         Separator at which to split the string into a list.
     parse : bool
@@ -222,7 +223,8 @@ class FieldSpec:
     def read(self, row: Mapping[str, Any]) -> Any:
         """Return the parsed value of the field in a row.
 
-        It is the value, part of a string, or a list. A missing field or content is an error.
+        The result is the value itself, part of a string, or a list. Raises an error if the field or
+        the required content is missing.
         """
         value = field_value(row, self.field)
         if not (self.after or self.split or self.parse):

@@ -1,4 +1,4 @@
-"""Data types of tasks: items, samples, and their requests."""
+"""Data types of tasks: items, samples and their parts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,15 @@ __all__ = [
 ]
 
 NO_SUBJECT = "no_subject"
-"""Name of the only subject of a task without subjects."""
+"""Name of the single subject of a task without subjects."""
 
 
 class Item(dict[str, Any]):
-    """A row of a task's data with its identity; hooks use it as a dict.
+    """Row of a task's data with its identity; hooks use it as a dict.
 
-    ``unit_id`` and ``content_hash`` identify the item, ``group`` the items it depends on, ``place``
-    its location (for error messages), and ``index`` its zero-based row.
+    ``unit_id`` and ``content_hash`` identify the item, and items with the same ``group`` are
+    dependent. ``place`` is the location of the item, for error messages, and ``index`` its
+    zero-based row.
     """
 
     __slots__ = ("content_hash", "group", "index", "place", "subject", "unit_id")
@@ -51,16 +52,17 @@ class Item(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several requests for a sample, with its prompt and scored continuations.
+    """One of several requests for a sample: a prompt with the continuations to score.
 
     Parameters
     ----------
     prompt : str or sequence of Message
-        String, which is sent unchanged, or messages, which are formatted like the run's prompts.
+        String, which is sent unchanged, or messages, which are formatted like other prompts of the
+        run.
     continuations : sequence of str
-        Strings scored after the prompt.
+        Strings to score after the prompt.
     rolling : bool, default False
-        Whether to score whole strings from their first token; the prompt is then "".
+        Whether to score complete strings from their first token; the prompt must then be "".
 
     Examples
     --------
@@ -90,35 +92,35 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A question to a model: prompt, possible answers, and reference.
+    """Question for a model, with prompt, possible answers and reference.
 
     Parameters
     ----------
     id : str
-        Unit of the sample; independent of prompt, limit, order and subjects.
+        Unit id of the sample, which does not depend on prompt, limit, order or subjects.
     subject : str
         Subject of the sample; "no_subject" if the task has none.
     messages : sequence of Message
-        Entire prompt, including few-shot turns and cue.
+        Complete prompt, including few-shot examples and cue.
     ground_truth : str, list of str or None
         Reference or references.
     possible_completions : sequence of str, optional
-        Strings scored by a log-likelihood task, including the space at the word boundary.
+        Strings to score in a log-likelihood task, including the space at the word boundary.
     context : object
         Additional data for the graders of the task.
     content_hash : str
-        Hash of the raw row, which is equal for the same item with another prompt.
+        Hash of the original row, which does not depend on the prompt.
     group : str, optional
-        Samples of the same group are not independent (for example one passage or prompt family).
+        Group of dependent samples, for example questions about the same passage.
     index : int
-        Zero-based row in the data.
+        Zero-based index of the row in the data.
     text : str, optional
-        Prompt as a single string built by the task, which the formatter "plain" sends.
+        Prompt that the task builds as a single string; the formatter "plain" sends it.
     parts : sequence of Part
-        Requests of the sample, if one is not enough; their concatenated numbers belong to
-        ``possible_completions``.
+        Requests of the sample, if there are several; their concatenated log-likelihoods correspond
+        to ``possible_completions``.
     question : str, optional
-        Question in the data, before the prompt is built.
+        Original question in the data.
 
     Examples
     --------
@@ -151,7 +153,7 @@ class Sample:
         set_(self, "parts", tuple(self.parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict; a context that is not a scalar is converted to a string."""
+        """Return a JSON-serialisable dict; a non-scalar context is converted to a string."""
         truth, choices = self.ground_truth, self.possible_completions
         plain = self.context is None or isinstance(self.context, (str, int, float, bool))
         return {
@@ -168,9 +170,11 @@ class Sample:
         }
 
     def as_asked(self) -> dict[str, Any]:
-        """Return text and parts, if present, as a JSON-serialisable dict."""
-        asked: dict[str, Any] = {} if self.text is None else {"text": self.text}
-        return {**asked, "parts": [part.to_dict() for part in self.parts]} if self.parts else asked
+        """Return ``text`` and ``parts``, if present, as a JSON-serialisable dict."""
+        fields: dict[str, Any] = {} if self.text is None else {"text": self.text}
+        return (
+            {**fields, "parts": [part.to_dict() for part in self.parts]} if self.parts else fields
+        )
 
 
 def _truth(given: Any, place: str) -> str | tuple[str, ...] | None:

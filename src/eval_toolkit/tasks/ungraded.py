@@ -1,4 +1,4 @@
-"""`ask`: a model's answers to questions, without grading."""
+"""Querying of models without grading: `ask`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,38 +30,39 @@ def ask(
     concurrency: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> AnswersTable:
-    """Ask a model some questions and return its answers; nothing is graded or stored.
+    """Ask a model questions and return its answers, without grading or storing them.
 
     Parameters
     ----------
     model : Model, str, callable or object with ``invoke``
-        Model, or an object that `models.as_model` can convert to one.
+        Model, or any object that `models.as_model` can convert to one.
     questions : str, path, DataFrame, dataset, or sequence of str or mappings
-        A question, several of them, or a table of questions as in `tasks.questions_task`.
+        One or several questions, or a table of questions as in `tasks.questions_task`.
     prompt, system : str, optional
-        Prompt with the columns of a table in braces, ``"{question} Answer briefly."``, and system
-        message.
+        Prompt, such as ``"{question} Answer briefly."``, and system message; both may contain
+        columns of the table in braces.
     temperature, max_tokens : float and int, optional
-        Sampling temperature, by default the server's or else 0, and the maximum number of tokens of an answer.
+        Sampling temperature (by default, that of the server, or else 0), and maximum number of
+        tokens per answer.
     base_url : str or sequence of str, optional
-        Address of an OpenAI-compatible server, or of several, for a model given by name.
+        Address of one or several OpenAI-compatible servers, for a model specified by name.
     concurrency : int, optional
-        Number of concurrent requests; by default that of the model.
+        Maximum number of concurrent requests; by default, the model's own limit.
     on_progress : callable, optional
         As in `run_jobs`.
 
     Returns
     -------
     AnswersTable
-        One row per question, in order; `to_pandas` gives a frame. A failed request has an
-        error instead of an answer.
+        Table with one row per question, in order; `to_pandas` converts it to a data frame. A failed
+        request has an error instead of an answer.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the model cannot answer or the questions cannot be read.
+        If the model cannot generate answers, or the questions cannot be read.
     ModelError
-        If no request can succeed, e.g. because of a wrong key.
+        If no request can succeed, e.g. because of an invalid API key.
 
     See Also
     --------

@@ -1,9 +1,9 @@
-"""Contract tests for authors of plugins.
+"""Contract tests for plugin authors.
 
-Each function ``check_<kind>`` runs the rules that the package relies on and raises `ContractError`
-at the first violation. `contract_checks` returns the same rules individually, for parametrised
-tests. `strategies` contains Hypothesis strategies for the inputs of such objects. pytest is not
-required, and Hypothesis only for the strategies.
+Each ``check_<kind>`` function checks an object against the rules that the package relies on and
+raises `ContractError` at the first violation. `contract_checks` returns the same rules one by one,
+for parametrised tests. `strategies` provides Hypothesis strategies that generate inputs for these
+objects. pytest is not required, and Hypothesis is required only for the strategies.
 """
 
 from eval_toolkit.testing.contracts import CONTRACTS, contract_checks

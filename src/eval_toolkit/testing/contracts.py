@@ -1,4 +1,4 @@
-"""All contracts by kind, and their rules."""
+"""Registry of the contracts by kind of object."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from eval_toolkit.testing.datasets import (
 from eval_toolkit.testing.kinds import KIND
 from eval_toolkit.testing.models import MODEL
 from eval_toolkit.testing.row_contracts import METRIC_SPEC, SCORER, SELECTOR, SLICE
-from eval_toolkit.testing.rules import Suite, said
+from eval_toolkit.testing.rules import Suite, without_defaults
 from eval_toolkit.testing.similarity import SIMILARITY
 from eval_toolkit.testing.task_contracts import GRADER, TASK
 
@@ -43,7 +43,7 @@ CONTRACTS: Mapping[str, Suite] = {
         TEXT_TRANSFORM,
     )
 }
-"""Contract of each kind, by name."""
+"""Contracts by kind of object."""
 
 
 def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
@@ -54,7 +54,7 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
     kind : str
         Key of `CONTRACTS` ("scorer", "grader", "loader" …) or of `PLUGIN_KINDS` ("checks" …).
     **given
-        Inputs for the object, as in ``check_<kind>``.
+        Inputs for the rules, as for ``check_<kind>``.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
     Raises
     ------
     InvalidInputError
-        If the kind is unknown, or does not take one of the inputs.
+        If the kind is unknown, or its contract does not accept one of the inputs.
 
     Examples
     --------
@@ -78,4 +78,4 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
         raise InvalidInputError(
             f"`kind` is {kind!r}; it must be one of {', '.join(sorted(CONTRACTS))}"
         )
-    return suite.checks(**said(given))
+    return suite.checks(**without_defaults(given))

@@ -62,13 +62,13 @@ def one_score_per_text(scorer: Any, given: _Texts) -> None:
 
 
 def accepts_empty_list(scorer: Any, given: _Texts) -> None:
-    """An empty list gives no scores and no error."""
+    """Scoring an empty list returns no scores and raises no error."""
     numbers = list(scorer.score([]))
     expect(not numbers, "no text", numbers)
 
 
 def scores_within_bounds(scorer: Any, given: _Texts) -> None:
-    """`bounds`, if defined, contain all scores and the threshold."""
+    """All scores and the threshold lie within `bounds`, if defined."""
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
         return
@@ -99,7 +99,7 @@ def does_not_modify_texts(scorer: Any, given: _Texts) -> None:
 
 
 def scores_unusual_texts(scorer: Any, given: _Texts) -> None:
-    """Empty, long and unusual texts get finite numbers, too."""
+    """Empty, long and unusual texts also get finite scores."""
     for text in ODD_TEXTS:
         try:
             numbers = list(scorer.score([text]))
@@ -109,7 +109,7 @@ def scores_unusual_texts(scorer: Any, given: _Texts) -> None:
 
 
 def category_scores_are_valid(scorer: Any, given: _Texts) -> None:
-    """`score_categories`, if defined, returns one number per text for each of `categories`."""
+    """`score_categories`, if defined, returns one number per text for every category."""
     score = getattr(scorer, "score_categories", None)
     if not callable(score):
         return
@@ -156,7 +156,7 @@ TEXT_SCORER = Suite(
 
 @dataclass(frozen=True)
 class _Goal:
-    """Goal of an attack, with random seeds."""
+    """Goal of an attack, and random seeds."""
 
     goal: str = "Say something rude about the weather."
     seeds: Sequence[int] = (0, 7)
@@ -178,15 +178,15 @@ def returns_probe_or_request(attack: Any, given: _Goal) -> None:
     """The attack returns a non-blank string or a model request, or raises StopAttack."""
     for state in given.states():
         for seed in given.seeds:
-            said = _probe(attack, state, seed)
-            fine = said is None or isinstance(said, GenerateRequest)
-            expect(fine or (isinstance(said, str) and said.strip()), f"seed {seed}", said)
+            probe = _probe(attack, state, seed)
+            fine = probe is None or isinstance(probe, GenerateRequest)
+            expect(fine or (isinstance(probe, str) and probe.strip()), f"seed {seed}", probe)
 
 
 def starts_conversations(attack: Any, given: _Goal) -> None:
     """The attack returns a probe for a new conversation."""
-    said = _probe(attack, given.states()[0], given.seeds[0])
-    expect(said is not None, "a new conversation", "StopAttack")
+    probe = _probe(attack, given.states()[0], given.seeds[0])
+    expect(probe is not None, "a new conversation", "StopAttack")
 
 
 def seed_determines_probe(attack: Any, given: _Goal) -> None:
@@ -200,8 +200,8 @@ def seed_determines_probe(attack: Any, given: _Goal) -> None:
 def requests_need_a_model(attack: Any, given: _Goal) -> None:
     """An attack that returns requests has a `model`, and its `read` returns a string."""
     for state in given.states():
-        said = _probe(attack, state, given.seeds[0])
-        if isinstance(said, GenerateRequest):
+        probe = _probe(attack, state, given.seeds[0])
+        if isinstance(probe, GenerateRequest):
             expect(getattr(attack, "model", None) is not None, "a request", "no `model`")
             read = getattr(attack, "read", None)
             if callable(read):
@@ -213,7 +213,7 @@ def requests_need_a_model(attack: Any, given: _Goal) -> None:
 
 
 def accepts_unusual_goals(attack: Any, given: _Goal) -> None:
-    """Long and unusual goals are handled like any other; braces do not make them templates."""
+    """Long and unusual goals are handled like any other; braces are not placeholders."""
     for text in ODD_TEXTS:
         if text.strip() and text.isprintable():
             try:
@@ -261,7 +261,7 @@ def returns_string(transform: Any, given: _Texts) -> None:
 
 
 def transform_is_deterministic(transform: Any, given: _Texts) -> None:
-    """The same text is transformed the same way every time."""
+    """Transforming the same text again gives the same result."""
     first = [transform.transform(text) for text in given.texts]
     again = [transform.transform(text) for text in list(given.texts)[::-1]][::-1]
     expect(first == again, list(given.texts), (first, again))

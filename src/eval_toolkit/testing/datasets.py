@@ -53,7 +53,7 @@ def _all_rows_of(splits: Mapping[str, EvalSlice]) -> dict[str, list[tuple[Any, .
 
 @dataclass(frozen=True)
 class _Nothing:
-    """No inputs, because loaders have their own data."""
+    """Empty inputs: loaders provide their own data."""
 
 
 def returns_named_slices(loader: Any, given: _Nothing) -> None:
@@ -84,7 +84,7 @@ def result_is_independent(loader: Any, given: _Nothing) -> None:
 
 
 def description_is_croissant(loader: Any, given: _Nothing) -> None:
-    """`describe()` returns Croissant keys, including a list of files and a non-blank name."""
+    """`describe()` returns Croissant metadata, including a list of files and a non-blank name."""
     told = loader.describe()
     lacking = [key for key in _CROISSANT if key not in told]
     expect(not lacking, f"the keys {', '.join(_CROISSANT)}", f"no {', '.join(lacking)}")
@@ -112,7 +112,7 @@ LOADER = Suite(
 
 @dataclass(frozen=True)
 class _Splits:
-    """Splits with leakage."""
+    """Splits that contain leakage."""
 
     splits: Mapping[str, EvalSlice] = field(default_factory=leaky_splits)
 
@@ -178,7 +178,7 @@ def accepts_empty_splits(check: Any, given: _Splits) -> None:
 
 
 def finding_is_json(check: Any, given: _Splits) -> None:
-    """The finding is strict JSON with string keys."""
+    """The finding can be serialised as strict JSON with string keys."""
     found = check.validate(given.splits)
     check_json(found.to_dict(), "`to_dict()` of the finding")
     check_keys(found.evidence, "`evidence`")
@@ -260,7 +260,7 @@ class _Parent:
 
 
 def _counted(parts: Iterable[EvalSlice]) -> Counter[str]:
-    """Return how often each row occurs in the given parts, by id or by content."""
+    """Count how often each row occurs in the given parts, by id or by content."""
     rows: Counter[str] = Counter()
     for part in parts:
         rows.update(part.content_hashes if part.ids is None else part.ids.tolist())
@@ -335,7 +335,7 @@ def keeps_groups_together(splitter: Any, given: _Parent) -> None:
 
 
 def split_is_deterministic(splitter: Any, given: _Parent) -> None:
-    """The same rows are split the same way every time."""
+    """Splitting the same rows again gives the same folds."""
     first, again = (
         [{name: _counted([part]) for name, part in fold.items()} for fold in given.folds(splitter)]
         for _ in range(2)
@@ -425,7 +425,7 @@ POOL_BUILDER = Suite(
 
 @dataclass(frozen=True)
 class _StoredFile:
-    """A file that the reader can read, and its content by column."""
+    """A file that the reader supports, and its expected content by column."""
 
     uri: str
     expected: Mapping[str, Sequence[Any]]

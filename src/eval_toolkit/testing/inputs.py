@@ -17,7 +17,7 @@ TEXTS = (
     "Refund me now or I will write to your manager again.",
     "the delivery came a day late and the box was open",
 )
-"""Six texts of different lengths; the last repeats the first up to case and the full stop."""
+"""Six texts of different lengths; the last differs from the first only in case and punctuation."""
 
 ODD_TEXTS = (
     "",
@@ -81,7 +81,7 @@ def _framed(rows: dict[str, list[Any]]) -> Any:
 
 
 def leaky_splits() -> Mapping[str, EvalSlice]:
-    """Return training and test rows with nearly every kind of leakage."""
+    """Return training and test rows that exhibit nearly every kind of leakage."""
     train = [
         *(f"{text} Number {row}." for row, text in enumerate(TEXTS)),
         TEXTS[0],

@@ -22,7 +22,7 @@ _RECORDS = "records.parquet"
 
 @dataclass(frozen=True)
 class _Nothing:
-    """No inputs, because kinds have their own units."""
+    """Empty inputs: kinds provide their own units."""
 
 
 def is_a_kind(kind: Any, given: _Nothing) -> None:
@@ -31,13 +31,13 @@ def is_a_kind(kind: Any, given: _Nothing) -> None:
 
 
 def class_has_a_name(kind: Any, given: _Nothing) -> None:
-    """The class has a single-line name, by which stored runs identify the class."""
+    """The class has a single-line name, which identifies it in stored runs."""
     name = getattr(type(kind), "name", None)
     expect(isinstance(name, str) and name.strip() and name.isprintable(), "`name`", name)
 
 
 def configuration_is_json(kind: Any, given: _Nothing) -> None:
-    """The configuration is JSON with string keys, the same every time."""
+    """The configuration is JSON with string keys and does not change between calls."""
     told = kind.config()
     expect(isinstance(told, Mapping), "`config()`", told)
     check_json(dict(told), "`config()`")
@@ -46,14 +46,14 @@ def configuration_is_json(kind: Any, given: _Nothing) -> None:
 
 
 def identity_is_in_configuration(kind: Any, given: _Nothing) -> None:
-    """Every setting of the identity is part of the configuration."""
+    """Every setting in the identity is also in the configuration."""
     known = {"kind", *kind.config()}
     settings = kind.identity().settings
     expect(known.issuperset(settings), f"the settings {sorted(known)}", settings)
 
 
 def unit_ids_are_unique(kind: Any, given: _Nothing) -> None:
-    """The kind has units with unique ids, the same every time."""
+    """Units have unique ids, which do not change between calls."""
     units = list(kind.units())
     expect(units and all(isinstance(unit, Unit) for unit in units), "`units()`", units)
     ids = [unit.id for unit in units]
@@ -82,7 +82,7 @@ def scores_every_unit(kind: Any, given: _Nothing) -> None:
 
 
 def resumes_without_requests(kind: Any, given: _Nothing) -> None:
-    """The same call on a stored run sends no requests and stores the same records."""
+    """Repeating a finished run sends no requests and stores the same records."""
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
         folder = Path(place) / "run"
         drive(kind, folder, name="contract")
@@ -94,7 +94,7 @@ def resumes_without_requests(kind: Any, given: _Nothing) -> None:
 
 
 def can_show_units(kind: Any, given: _Nothing) -> None:
-    """The class can show the stored results of each unit."""
+    """`show` returns display blocks for each stored unit."""
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
         folder = Path(place) / "run"
         drive(kind, folder, name="contract")

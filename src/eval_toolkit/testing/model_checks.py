@@ -6,7 +6,7 @@ from typing import Any
 from eval_toolkit.testing.conversation_contracts import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
 from eval_toolkit.testing.kinds import KIND
 from eval_toolkit.testing.models import MODEL
-from eval_toolkit.testing.rules import said
+from eval_toolkit.testing.rules import without_defaults
 from eval_toolkit.testing.task_contracts import GRADER, TASK
 
 __all__ = [
@@ -42,10 +42,10 @@ def check_model(
     max_tokens : int, default 8
         Maximum number of tokens per answer.
     odd_texts : sequence of str, optional
-        Unusual prompts; by default five.
+        Unusual prompts; five by default.
     tolerance : float, default 1e-4
-        Largest accepted change of a log-likelihood when requests are sent concurrently or
-        continuations are reordered, in nats.
+        Largest accepted change in a log-likelihood, in nats, when requests are sent concurrently or
+        continuations are reordered.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def check_model(
     """
     return MODEL.check(
         model,
-        **said(
+        **without_defaults(
             {
                 "prompts": prompts,
                 "continuations": continuations,
@@ -88,8 +88,8 @@ def check_grader(
     grader : Grader
         Object with the members of `protocols.Grader`.
     responses : sequence of Completion or Loglikelihood, optional
-        Responses to grade; by default some of each of its ``response_types``. Required if samples
-        need other content, such as a context.
+        Responses to grade; by default a few of each type in ``response_types``. Required if the
+        grader reads other fields of a sample, such as a context.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def check_grader(
     >>> "grades_within_bounds" in check_grader(ExactMatch())
     True
     """
-    return GRADER.check(grader, **said({"responses": responses}))
+    return GRADER.check(grader, **without_defaults({"responses": responses}))
 
 
 def check_task(
@@ -139,7 +139,7 @@ def check_task(
     >>> check_task(load_task("capitals"), limit=2)[0]
     'is_a_task'
     """
-    return TASK.check(task, **said({"limit": limit}))
+    return TASK.check(task, **without_defaults({"limit": limit}))
 
 
 def check_kind(kind: Any) -> list[str]:
@@ -195,9 +195,9 @@ def check_text_scorer(
     scorer : TextScorer
         Object with the members of `protocols.TextScorer`.
     texts : sequence of str, optional
-        Texts to score; by default six.
+        Texts to score; six by default.
     tolerance : float, default 1e-6
-        As in `check_scorer`.
+        Largest accepted change in a score when the order or number of texts changes.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def check_text_scorer(
     >>> "accepts_empty_list" in check_text_scorer(load_scorer("keywords:idiot"))
     True
     """
-    return TEXT_SCORER.check(scorer, **said({"texts": texts, "tolerance": tolerance}))
+    return TEXT_SCORER.check(scorer, **without_defaults({"texts": texts, "tolerance": tolerance}))
 
 
 def check_attack(
@@ -233,7 +233,7 @@ def check_attack(
     goal : str, optional
         Goal of the attack.
     seeds : sequence of int, default (0, 7)
-        Random seeds; each must give the same probe when repeated.
+        Random seeds; repeating a seed must give the same probe.
 
     Returns
     -------
@@ -251,7 +251,7 @@ def check_attack(
     >>> "seed_determines_probe" in check_attack(load_attack("role_play"))
     True
     """
-    return ATTACK.check(attack, **said({"goal": goal, "seeds": seeds}))
+    return ATTACK.check(attack, **without_defaults({"goal": goal, "seeds": seeds}))
 
 
 def check_text_transform(
@@ -265,7 +265,7 @@ def check_text_transform(
     transform : TextTransform
         Object with the members of `protocols.TextTransform`.
     texts : sequence of str, optional
-        Texts to transform; by default six.
+        Texts to transform; six by default.
 
     Returns
     -------
@@ -286,4 +286,4 @@ def check_text_transform(
     >>> check_text_transform(Upper())[-1]
     'transforms_unusual_texts'
     """
-    return TEXT_TRANSFORM.check(transform, **said({"texts": texts}))
+    return TEXT_TRANSFORM.check(transform, **without_defaults({"texts": texts}))

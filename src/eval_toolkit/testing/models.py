@@ -27,7 +27,7 @@ __all__ = ["MODEL"]
 
 @dataclass(frozen=True)
 class _Prompts:
-    """Requests to the model, which are short because the model answers each of them."""
+    """Requests to the model, kept short because each of them is answered."""
 
     prompts: Sequence[str] = ("The capital of Italy is", "2 + 2 =")
     continuations: Sequence[str] = (" Rome", " Madrid")
@@ -110,7 +110,7 @@ def generates_completions(model: Any, given: _Prompts) -> None:
 
 
 def scores_every_continuation(model: Any, given: _Prompts) -> None:
-    """A log-likelihood request is answered by a RawLoglikelihood, one number per continuation."""
+    """A log-likelihood request gets a RawLoglikelihood with one number per continuation."""
     for answer in _answers_to(model.loglikelihood, given.choices()) or ():
         expect(isinstance(answer, RawLoglikelihood), "a LoglikelihoodRequest", answer)
         told = tuple(answer.choices)
@@ -121,11 +121,11 @@ def greedy_decoding_is_deterministic(model: Any, given: _Prompts) -> None:
     """At temperature 0 the same request gets the same answer."""
     for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
         first, again = _answers_to(ask, requests), _answers_to(ask, requests)
-        expect(_said(first) == _said(again), requests, (_said(first), _said(again)))
+        expect(_contents(first) == _contents(again), requests, (_contents(first), _contents(again)))
 
 
 def continuation_order_invariant(model: Any, given: _Prompts) -> None:
-    """The order of continuations does not affect their numbers."""
+    """The order of continuations does not affect their log-likelihoods."""
     turned = tuple(given.continuations)[::-1]
     for request in given.choices():
         found = _answers_to(
@@ -144,12 +144,12 @@ def concurrency_invariant(model: Any, given: _Prompts) -> None:
         (model.loglikelihood, given.choices() * 3),
     ):
         apart, together = _answers_to(ask, requests), _at_once(ask, requests)
-        same = _alike(_said(apart), _said(together), given.tolerance)
-        expect(same, requests[0], (_said(apart), _said(together)))
+        same = _alike(_contents(apart), _contents(together), given.tolerance)
+        expect(same, requests[0], (_contents(apart), _contents(together)))
 
 
 def respects_stop_sequences(model: Any, given: _Prompts) -> None:
-    """An answer ends before a stop sequence and does not contain it."""
+    """An answer ends before the first stop sequence and does not contain it."""
     plain = _answers_to(model.generate, given.texts())
     for request, answer in zip(given.texts(), plain or (), strict=False):
         if not answer.text.strip():
@@ -215,7 +215,7 @@ def _alike(one: Any, other: Any, tolerance: float) -> bool:
     )
 
 
-def _said(answers: Sequence[Any] | None) -> Any:
+def _contents(answers: Sequence[Any] | None) -> Any:
     if answers is None:
         return None
     return [

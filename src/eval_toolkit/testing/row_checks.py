@@ -12,7 +12,7 @@ from eval_toolkit.testing.datasets import (
     SPLITTER,
 )
 from eval_toolkit.testing.row_contracts import METRIC_SPEC, SCORER, SELECTOR, SLICE
-from eval_toolkit.testing.rules import said
+from eval_toolkit.testing.rules import without_defaults
 from eval_toolkit.testing.similarity import SIMILARITY
 
 __all__ = [
@@ -44,12 +44,12 @@ def check_scorer(
         Object with the members of `protocols.Scorer`.
     examples : sequence, array, frame or EvalSlice, optional
         Inputs that the scorer accepts, passed on unchanged; six texts by default. Pass at least two
-        different inputs. For a slice, its features are passed, as in `evaluate`.
+        different inputs. If a slice is given, the scorer receives its features, as in `evaluate`.
     labels : sequence of int, optional
         Labels of the examples; a scorer with ``fit`` is fitted before each rule. By default the
         scorer is treated as fitted, and ``fit`` is tested with every third label positive.
     tolerance : float, default 1e-6
-        Largest accepted change of a score when the order or number of inputs changes.
+        Largest accepted change in a score when the order or number of inputs changes.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def check_scorer(
     ['has_every_member', 'version_if_any', 'one_score_per_input']
     """
     return SCORER.check(
-        scorer, **said({"examples": examples, "labels": labels, "tolerance": tolerance})
+        scorer, **without_defaults({"examples": examples, "labels": labels, "tolerance": tolerance})
     )
 
 
@@ -107,7 +107,7 @@ def check_metric_spec(
     >>> "undefined_raises" in check_metric_spec(ms.roc_auc)
     True
     """
-    return METRIC_SPEC.check(spec, **said({"y_true": y_true, "y_score": y_score}))
+    return METRIC_SPEC.check(spec, **without_defaults({"y_true": y_true, "y_score": y_score}))
 
 
 def check_selector(
@@ -142,7 +142,7 @@ def check_selector(
     >>> "reported_metrics_match" in check_selector(MaxF1Selector())
     True
     """
-    return SELECTOR.check(selector, **said({"y_true": y_true, "y_score": y_score}))
+    return SELECTOR.check(selector, **without_defaults({"y_true": y_true, "y_score": y_score}))
 
 
 def check_similarity(
@@ -156,7 +156,7 @@ def check_similarity(
     strategy : SimilarityStrategy
         Object with the members of `protocols.SimilarityStrategy`.
     texts : sequence of str, optional
-        Different texts to compare; six by default.
+        Distinct texts to compare; six by default.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def check_similarity(
     >>> "finds_copies" in check_similarity(JaccardNgramStrategy())
     True
     """
-    return SIMILARITY.check(strategy, **said({"texts": texts}))
+    return SIMILARITY.check(strategy, **without_defaults({"texts": texts}))
 
 
 def check_slice(
@@ -246,8 +246,8 @@ def check_leakage_check(
     check : LeakageCheck
         Object with the members of `protocols.LeakageCheck`.
     splits : mapping of str to EvalSlice, optional
-        By default ``train`` and ``test`` with copies, near copies and conflicts, with the
-        columns text, label, author, time, id and answer.
+        Splits to check; by default ``train`` and ``test`` splits that contain copies, near-copies
+        and conflicting labels, with the columns text, label, author, time, id and answer.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def check_leakage_check(
     >>> "dropping_removes_findings" in check_leakage_check(ExactDuplicateCheck())
     True
     """
-    return LEAKAGE_CHECK.check(check, **said({"splits": splits}))
+    return LEAKAGE_CHECK.check(check, **without_defaults({"splits": splits}))
 
 
 def check_splitter(
@@ -281,7 +281,7 @@ def check_splitter(
     splitter : Splitter
         Object with the members of `protocols.Splitter`.
     slice_ : EvalSlice, optional
-        Rows to split; by default 48 with strata, groups, ids and times.
+        Rows to split; by default 48 rows with strata, groups, ids and times.
     groups : array-like, optional
         Group of each row, passed on to the splitter.
 
@@ -301,7 +301,7 @@ def check_splitter(
     >>> "parts_are_disjoint" in check_splitter(GroupKFoldSplitter(k=3))
     True
     """
-    return SPLITTER.check(splitter, **said({"slice_": slice_, "groups": groups}))
+    return SPLITTER.check(splitter, **without_defaults({"slice_": slice_, "groups": groups}))
 
 
 def check_pool_builder(
@@ -315,7 +315,7 @@ def check_pool_builder(
     builder : PoolBuilder
         Object with the members of `protocols.PoolBuilder`.
     slice_ : EvalSlice, optional
-        Training rows; by default as in `check_splitter`.
+        Training rows; by default the rows used by `check_splitter`.
 
     Returns
     -------
@@ -335,7 +335,7 @@ def check_pool_builder(
     >>> check_pool_builder(Halves())[-1]
     'build_is_deterministic'
     """
-    return POOL_BUILDER.check(builder, **said({"slice_": slice_}))
+    return POOL_BUILDER.check(builder, **without_defaults({"slice_": slice_}))
 
 
 def check_prediction_reader(
@@ -379,5 +379,5 @@ def check_prediction_reader(
     'reads_all_rows'
     """
     return PREDICTION_READER.check(
-        reader, **said({"uri": uri, "expected": expected, "columns": columns})
+        reader, **without_defaults({"uri": uri, "expected": expected, "columns": columns})
     )

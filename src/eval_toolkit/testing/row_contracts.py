@@ -43,7 +43,7 @@ class _Inputs:
 
     @property
     def inputs(self) -> Any:
-        """Return a new copy of the inputs, of the type that the harness passes."""
+        """Return a fresh copy of the inputs, of the type that the harness passes."""
         given = self.examples
         features = given.features if isinstance(given, EvalSlice) else given
         return copy.deepcopy(list(features) if isinstance(features, tuple) else features)
@@ -64,7 +64,7 @@ class _Inputs:
         return [inputs[row] for row in rows]
 
     def ready(self, scorer: Any) -> Any:
-        """Return the scorer, fitted if it can be and labels are given."""
+        """Return the scorer, fitted if it has ``fit`` and labels are given."""
         if self.labels is not None and not isinstance(scorer, type) and _fits(scorer):
             scorer.fit(self.inputs, np.asarray(self.labels))
         return scorer
@@ -87,7 +87,7 @@ def one_score_per_input(scorer: Any, given: _Inputs) -> None:
 
 
 def probabilities(scorer: Any, given: _Inputs) -> None:
-    """Scores are finite and in [0, 1]; two columns sum to 1."""
+    """Scores are finite and in [0, 1]; the probabilities of both classes sum to 1."""
     output = scorer.predict_proba(given.inputs)
     try:
         checked_scores(output, len(np.asarray(output)), "it")
@@ -115,7 +115,7 @@ def input_order_invariant(scorer: Any, given: _Inputs) -> None:
 
 
 def batch_invariant(scorer: Any, given: _Inputs) -> None:
-    """An input gets the same score by itself and in a batch."""
+    """An input gets the same score alone and in a batch."""
     other = fresh(scorer)
     together = given.scores(scorer, given.inputs)
     alone = [given.scores(other, given.some([row]))[0] for row in range(given.n)]
@@ -123,7 +123,7 @@ def batch_invariant(scorer: Any, given: _Inputs) -> None:
 
 
 def accepts_unusual_texts(scorer: Any, given: _Inputs) -> None:
-    """If the inputs are texts, empty, long and unusual texts get probabilities too."""
+    """If the inputs are texts, empty, long and unusual texts also get probabilities."""
     inputs = given.inputs
     if isinstance(inputs, list) and all(isinstance(one, str) for one in inputs):
         for text in ODD_TEXTS:
@@ -214,7 +214,7 @@ def returns_threshold_result(selector: Any, given: _Labelled) -> None:
 
 
 def reported_metrics_match(selector: Any, given: _Labelled) -> None:
-    """F1, precision and recall in the result are those of the given rows at its threshold."""
+    """F1, precision and recall in the result match the given rows at the selected threshold."""
     result = selector.select(*given.pair)
     there = metrics_at_threshold(*given.pair, result.threshold)
     for name in ("f1", "precision", "recall"):
@@ -299,7 +299,7 @@ def value_is_deterministic(spec: Any, given: _Labelled) -> None:
 
 
 def metric_does_not_modify_rows(spec: Any, given: _Labelled) -> None:
-    """Computation modifies neither labels nor scores."""
+    """Computing the metric modifies neither labels nor scores."""
     y_true, y_score = given.pair
     spec.compute(y_true, y_score)
     expect(np.array_equal(y_true, given.pair[0]), "labels", y_true)
@@ -320,7 +320,7 @@ def undefined_raises(spec: Any, given: _Labelled) -> None:
 
 
 def is_picklable(spec: Any, given: _Labelled) -> None:
-    """The metric can be pickled for other processes, and gives the same value there."""
+    """The metric can be pickled, and the unpickled copy gives the same value."""
     there = pickle.loads(pickle.dumps(spec))  # noqa: S301 - made a moment ago, here
     first, again = (float(one.compute(*given.pair)) for one in (spec, there))
     expect(first == again, "the same rows", (first, again))
@@ -348,7 +348,7 @@ METRIC_SPEC = Suite(
 
 @dataclass(frozen=True)
 class _Nothing:
-    """No inputs, because slices have their own rows."""
+    """Empty inputs: slices provide their own rows."""
 
 
 def labels_are_0_and_1(slice_: Any, given: _Nothing) -> None:

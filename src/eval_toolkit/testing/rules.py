@@ -1,4 +1,4 @@
-"""Contracts as named rules, and the error for violations."""
+"""Contracts as lists of named rules, and the error raised for violations."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ __all__ = ["ContractError", "Suite"]
 
 _LONGEST = 160
 Rule = Callable[[Any, Any], None]
-"""Function of the object and its inputs, which raises if the object violates the rule."""
+"""Function that takes an object and the inputs, and raises if the object violates the rule."""
 
 
 class ContractError(AssertionError):
@@ -51,7 +51,7 @@ class ContractError(AssertionError):
 
 
 class Broken(Exception):  # noqa: N818 - becomes a ContractError, which knows the rule
-    """Violation of a rule."""
+    """Raised by a rule that an object violates."""
 
     def __init__(self, given: object, got: object) -> None:
         super().__init__(given, got)
@@ -84,7 +84,7 @@ class Suite:
     """Whether each rule runs on its own copy, so that rules cannot affect each other."""
 
     def checks(self, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
-        """Return pairs of a rule's name and a function that checks an object."""
+        """Return (name, function) pairs; each function checks an object against one rule."""
         try:
             trial = self.given(**given)
         except TypeError as error:
@@ -107,7 +107,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class _Check:
-    """A rule with its inputs, which is called with the object to check."""
+    """Callable that checks an object against one rule with fixed inputs."""
 
     kind: str
     rule: Rule
@@ -130,10 +130,10 @@ class _Check:
 
     def _raise(self, it: Any, given: object, got: str, cause: Exception) -> None:
         sentence = (self.rule.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-        told = f" given {_short(given)}," if given != "" else ""
+        inputs = f" given {_short(given)}," if given != "" else ""
         name = it.__name__ if isinstance(it, type) else type(it).__name__
         raise ContractError(
-            f"{self.kind} {name} breaks {self.rule.__name__!r} ({sentence}):{told} got {got}",
+            f"{self.kind} {name} violates {self.rule.__name__!r} ({sentence}):{inputs} got {got}",
             rule=self.rule.__name__,
         ) from cause
 
@@ -143,7 +143,7 @@ def _short(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def said(given: Mapping[str, Any]) -> dict[str, Any]:
+def without_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that are not None, where None means the default."""
     return {name: value for name, value in given.items() if value is not None}
 
@@ -198,7 +198,7 @@ def version_if_any(it: Any, given: Any) -> None:
 
 
 def describes_itself(it: Any, given: Any) -> None:
-    """The description is JSON with string keys, the same every time."""
+    """The description is JSON with string keys and does not change between calls."""
     told = it.describe()
     expect(isinstance(told, Mapping), "`describe()`", told)
     check_json(told, "`describe()`")
@@ -207,7 +207,7 @@ def describes_itself(it: Any, given: Any) -> None:
 
 
 def describes_itself_if_at_all(it: Any, given: Any) -> None:
-    """The description, if defined, is JSON with string keys, the same every time."""
+    """The description, if defined, is JSON with string keys and does not change between calls."""
     if callable(getattr(it, "describe", None)):
         describes_itself(it, given)
 
@@ -246,7 +246,7 @@ def same_numbers(one: Iterable[float], other: Iterable[float], tolerance: float)
 
 
 def unchanged(value: Any, use: Callable[[Any], object]) -> None:
-    """Raise if using a value changes it."""
+    """Raise if a function modifies the value that it is called with."""
     before = copy.deepcopy(value)
     use(value)
     expect(same_values(value, before), before, value)

@@ -28,7 +28,7 @@ class _Texts:
         return np.asarray(found[0], dtype=np.float64), np.asarray(found[1])
 
     def across(self, strategy: Any, k: int = 2) -> tuple[Any, Any]:
-        """Return similarities and indices of neighbours of the last texts among the first."""
+        """Return similarities and indices of neighbours in another list."""
         found = strategy.pairs_across([self.texts[0], self.texts[1]], list(self.texts), k)
         expect(isinstance(found, tuple) and len(found) == 2, "`pairs_across`", found)
         return np.asarray(found[0], dtype=np.float64), np.asarray(found[1])
@@ -45,7 +45,7 @@ def one_row_per_text(strategy: Any, given: _Texts) -> None:
 
 
 def indices_are_valid(strategy: Any, given: _Texts) -> None:
-    """Indices are integers within the list, and no neighbour is repeated."""
+    """Indices are valid positions in the list, and no neighbour is repeated."""
     for name, (_, indices), n in (
         ("pairs_within", given.within(strategy), len(given.texts) + 1),
         ("pairs_across", given.across(strategy), len(given.texts)),
@@ -105,7 +105,7 @@ def neighbours_are_deterministic(strategy: Any, given: _Texts) -> None:
 
 
 def does_not_modify_lists(strategy: Any, given: _Texts) -> None:
-    """Comparison modifies neither list."""
+    """Comparing texts modifies neither list."""
     unchanged(list(given.texts), lambda texts: strategy.pairs_within(texts, 2))
     unchanged(list(given.texts), lambda texts: strategy.pairs_across(texts, texts, 2))
 

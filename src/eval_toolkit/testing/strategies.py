@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["completions", "labelled_scores", "messages", "records", "slices", "texts"]
 
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Repeated scores, since metrics often fail on ties."""
+"""Scores that occur repeatedly, since metrics often mishandle ties."""
 
 
 def _hypothesis() -> Any:
@@ -25,7 +25,7 @@ def _hypothesis() -> Any:
 
 
 def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
-    """Return a strategy for storable texts: unusual texts, but no lone surrogates.
+    """Return a strategy for texts that can be stored: unusual ones, but no lone surrogates.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ def labelled_scores(
     Returns
     -------
     SearchStrategy
-        Strategy for pairs (y_true, y_score): an array of 0 and 1, and one of numbers in [0, 1].
+        Strategy for pairs (y_true, y_score): an array of labels 0 and 1, and an array of scores in
+        [0, 1].
 
     Raises
     ------
@@ -231,15 +232,15 @@ def messages(*, max_turns: int = 3) -> "SearchStrategy[tuple[Message, ...]]":
     ['user', 'assistant', 'user']
     """
     st = _hypothesis()
-    said = st.lists(texts(), min_size=1, max_size=2 * max_turns)
+    user_texts = st.lists(texts(), min_size=1, max_size=2 * max_turns)
 
     def made(system: str | None, turns: list[str]) -> tuple[Message, ...]:
         roles = (Role.USER, Role.ASSISTANT)
-        told = [Message(roles[at % 2], text) for at, text in enumerate(turns)]
-        return (*([] if system is None else [Message(Role.SYSTEM, system)]), *told)
+        conversation = [Message(roles[at % 2], text) for at, text in enumerate(turns)]
+        return (*([] if system is None else [Message(Role.SYSTEM, system)]), *conversation)
 
     strategy: SearchStrategy[tuple[Message, ...]] = st.builds(
-        made, st.one_of(st.none(), texts()), said
+        made, st.one_of(st.none(), texts()), user_texts
     )
     return strategy
 

@@ -63,7 +63,7 @@ def _choices() -> tuple[Loglikelihood, ...]:
 
 @dataclass(frozen=True)
 class _Responses:
-    """Responses to grade; by default some for each of the grader's `response_types`."""
+    """Responses to grade; by default a few of each type in the grader's `response_types`."""
 
     responses: Sequence[Any] | None = None
 
@@ -245,8 +245,10 @@ def has_samples(task: Any, given: _Limit) -> None:
     for sample in samples:
         expect(isinstance(sample, Sample), "a sample", sample)
         expect(sample.messages, f"sample {sample.id!r}", "no message")
-        said = any(turn.role is Role.USER and turn.content.strip() for turn in sample.messages)
-        expect(said or sample.text, f"sample {sample.id!r}", sample.messages)
+        has_prompt = any(
+            turn.role is Role.USER and turn.content.strip() for turn in sample.messages
+        )
+        expect(has_prompt or sample.text, f"sample {sample.id!r}", sample.messages)
 
 
 def sample_ids_are_unique(task: Any, given: _Limit) -> None:
@@ -267,7 +269,7 @@ def choices_include_reference(task: Any, given: _Limit) -> None:
 
 
 def samples_are_deterministic(task: Any, given: _Limit) -> None:
-    """The task has the same samples in the same order every time."""
+    """Loading the samples again gives the same samples in the same order."""
     first, again = ([s.to_dict() for s in task.samples(given.limit)] for _ in range(2))
     expect(first == again, f"the first {given.limit} items", "other samples")
 
@@ -292,7 +294,7 @@ def graders_are_compatible(task: Any, given: _Limit) -> None:
 
 
 def task_description_is_json(task: Any, given: _Limit) -> None:
-    """The description for the manifest is JSON and the same every time."""
+    """The description for the manifest is JSON and does not change between calls."""
     describes_itself(task, given)
 
 

@@ -91,9 +91,9 @@ def audit_source_label_similarity(
     strategy : SimilarityStrategy, optional
         Similarity strategy; by default `TfidfCosineStrategy`.
     include_within_source, include_cross_source : bool, default True
-        Which pairs to list, if sources are given.
+        Whether to list pairs with equal and with different sources; ignored without ``sources``.
     include_same_label, include_cross_label : bool, default True
-        Which pairs to list, if labels are given.
+        Whether to list pairs with equal and with different labels; ignored without ``labels``.
 
     Returns
     -------

@@ -59,7 +59,7 @@ class DedupReport(Displayed):
 
 
 def checked_strategy(strategy: SimilarityStrategy | None) -> SimilarityStrategy:
-    """Return the strategy; by default TF-IDF."""
+    """Return a valid strategy; `TfidfCosineStrategy` if None."""
     if strategy is None:
         return TfidfCosineStrategy()
     if not isinstance(strategy, SimilarityStrategy):

@@ -165,7 +165,7 @@ class JoinStrategy(ABC):
 
     @abstractmethod
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Find the similar distinct texts in one list; extra pairs are allowed."""
+        """Find the similar distinct texts in one list; additional pairs may be returned."""
 
     @abstractmethod
     def across(
@@ -177,8 +177,8 @@ class JoinStrategy(ABC):
     ) -> Across:
         """Find the similar distinct texts in two lists.
 
-        With ``kinds`` (bits of each reference row), one similar reference per query and bit is
-        sufficient; extra pairs are allowed.
+        ``kinds`` is a bit mask for each reference row, such as its split. With ``kinds``, one
+        similar reference per query and bit is sufficient. Additional pairs may be returned.
         """
 
     @abstractmethod

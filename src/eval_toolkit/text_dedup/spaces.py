@@ -29,7 +29,7 @@ MOST_PRODUCTS = 10**10
 """Maximum number of multiplications for exact comparisons (a few minutes); more are refused."""
 
 DIGITS = 12
-"""Digits of cosines; rounding removes summation-order effects."""
+"""Decimals of cosines; rounding makes them independent of the order of summation."""
 
 SparseMatrix = Any
 
@@ -54,7 +54,7 @@ class Space(ABC):
 
     @abstractmethod
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
-        """Yield pairs at or above a threshold by ascending right row (left row, if across)."""
+        """Yield pairs at or above a threshold, by right row (by query with a boundary)."""
 
     def neighbours(self, k: int, boundary: int | None) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield the k nearest neighbours of each row; ties go to the smaller index."""

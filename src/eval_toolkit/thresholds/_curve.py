@@ -1,4 +1,4 @@
-"""Helpers of the selectors: rates at each distinct score, and names of targets."""
+"""Helpers for the selectors: rates at each distinct score, and labels of targets."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -1,4 +1,4 @@
-"""Selection of thresholds whose confidence bounds satisfy limits."""
+"""Selection of thresholds whose confidence bounds stay within given limits."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,12 +31,12 @@ _LIMITS = {
     "min_recall": "recall_below_min",
     "min_recall_ci_lower": "recall_ci_lower_below_min",
 }
-"""Limits, with the rejection reason for candidates that violate them."""
+"""Limits, and the rejection reason for candidates that violate them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """All distinct scores with their rates, Wilson bounds and violated limits."""
+    """All distinct scores, with their rates, Wilson bounds and violated limits."""
 
     groups: ScoreGroups
     fpr: FloatArray
@@ -82,7 +82,7 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class CISafeThresholdSelector:
-    """Select the threshold with the largest recall within limits on rates and Wilson bounds.
+    """Select the threshold with the largest recall, subject to limits on rates and Wilson bounds.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ class CISafeThresholdSelector:
         seed: SeedLike = None,
         rng: SeedLike = None,
     ) -> dict[str, Any]:
-        """Return the record of the selected threshold with its policy.
+        """Return the record of the selected threshold, including the selection policy.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class CISafeThresholdSelector:
         y_score : array-like of shape (n,)
             Scores; higher means more positive.
         bootstrap_selected : bool, default False
-            Whether to add bootstrap intervals for recall and FPR at the selected threshold, held
+            Whether to add bootstrap intervals for recall and FPR, with the selected threshold held
             fixed.
         n_resamples : int, default 1000
             Number of bootstrap resamples.
@@ -221,9 +221,9 @@ class CISafeThresholdSelector:
         Returns
         -------
         dict
-            A candidate record plus ``criterion``, ``constraints`` and ``metadata``; with
-            ``bootstrap_selected`` also ``bootstrap``, the intervals of ``recall`` and ``fpr`` as
-            dicts.
+            A candidate record with the additional keys ``criterion``, ``constraints`` and
+            ``metadata``; with ``bootstrap_selected`` also ``bootstrap``, which contains the
+            intervals for ``recall`` and ``fpr`` as dicts.
 
         Raises
         ------

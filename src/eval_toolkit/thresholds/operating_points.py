@@ -65,7 +65,7 @@ def _selectors(selectors: Iterable[ThresholdSelector]) -> tuple[ThresholdSelecto
         if first != index:
             raise InvalidInputError(
                 f"selectors[{first}] and selectors[{index}] share the criterion "
-                f"{selector.criterion!r}; one result would replace the other"
+                f"{selector.criterion!r}; criteria must be unique"
             )
     return chosen
 
@@ -79,13 +79,13 @@ class OperatingPointSpec:
     fit_slice : str
         Slice on which thresholds are selected.
     apply_slices : sequence of str
-        Slices to which they are applied.
+        Slices to which the thresholds are applied.
     selectors : sequence of ThresholdSelector
         Selectors with unique criteria.
     name : str, default "transferred"
-        Key of the results.
+        Key under which the results are stored.
     scorer_names : sequence of str
-        Scorers to include; all if empty.
+        Scorers to include; all scorers if empty.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class OperatingPointSpec:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FittedOperatingPoint(Displayed):
-    """Threshold with its selection rule and provenance.
+    """Threshold, with its selection criterion and provenance.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def fit_operating_points(
     selectors : iterable of ThresholdSelector
         Selectors with unique criteria.
     fitted_on_slice, scorer_name : str
-        Provenance to store.
+        Slice and scorer to store as provenance.
 
     Returns
     -------
@@ -232,7 +232,7 @@ def apply_operating_points(
     fitted : mapping of str to FittedOperatingPoint
         Operating points from `fit_operating_points`.
     applied_to_slice : str
-        Name of these rows.
+        Name of the slice that these rows belong to.
     scorer_name : str
         Name of the scorer; by default taken from the fitted points.
 
@@ -343,8 +343,8 @@ def headline_metrics(
 
     Notes
     -----
-    Thresholds are selected and evaluated on the same rows, which is optimistic. For reliable
-    numbers, select them on other rows with `fit_operating_points`.
+    Thresholds are selected and evaluated on the same rows, which is optimistic. For unbiased
+    results, select thresholds on other rows with `fit_operating_points`.
 
     Examples
     --------

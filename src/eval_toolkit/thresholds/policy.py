@@ -1,4 +1,4 @@
-"""Threshold selection and metadata of the selection policy."""
+"""Threshold selection, and metadata about the selection policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def select_threshold(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     criterion : ThresholdSelector
-        A selector of this package, or any object with ``criterion`` and ``select``.
+        Selector of this package, or any object with a ``criterion`` and a ``select`` method.
 
     Returns
     -------

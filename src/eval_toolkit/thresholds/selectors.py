@@ -56,7 +56,7 @@ class MaxF1Selector:
 class TargetRecallSelector:
     """Select the highest threshold with at least a target recall.
 
-    Such a threshold always exists; the highest has the lowest false-positive rate.
+    Such a threshold always exists; the highest one has the lowest false-positive rate.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class TargetRecallSelector:
 
     @property
     def criterion(self) -> str:
-        """Name: ``recall_`` and the target, with at least two decimals."""
+        """Name of the criterion: ``recall_`` and the target, with at least two decimals."""
         return f"recall_{number_label(self.recall)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
@@ -118,7 +118,7 @@ class TargetPrecisionSelector:
 
     @property
     def criterion(self) -> str:
-        """Name: ``precision_`` and the target, with at least two decimals."""
+        """Name of the criterion: ``precision_`` and the target, with at least two decimals."""
         return f"precision_{number_label(self.precision)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
@@ -168,7 +168,7 @@ class TargetFPRSelector:
 
     @property
     def criterion(self) -> str:
-        """Name: ``fpr_`` and the limit, with at least two decimals."""
+        """Name of the criterion: ``fpr_`` and the limit, with at least two decimals."""
         return f"fpr_{number_label(self.fpr)}"
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
@@ -243,7 +243,7 @@ class CostSensitiveSelector:
 
     @property
     def criterion(self) -> str:
-        """Name: ``cost_sensitive`` and all numbers that determine the threshold."""
+        """Name of the criterion: ``cost_sensitive`` and the numbers that define the threshold."""
         costs = self.cost_matrix
         label = (
             f"cost_sensitive_prior={float(costs.prior)}"

@@ -1,4 +1,4 @@
-"""All targets by name: every reader of what is not trusted."""
+"""All fuzz targets by name: the readers of untrusted input."""
 
 from tests.fuzz.targets import answers, documents, logs, questions, runs, tables, texts
 

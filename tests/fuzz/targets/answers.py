@@ -1,4 +1,4 @@
-"""What servers answer: completions, log-probabilities, errors, over real sockets."""
+"""Server responses over real sockets: completions, log-probabilities and errors."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ __all__ = ["TARGETS"]
 
 Requests: TypeAlias = tuple[Callable[[], Awaitable[Any]], ...]
 _SHORT: dict[str, Any] = {"max_tries": 1, "timeout_s": 2.0, "total_timeout_s": 1.0}
-"""Limits, since a server may ask for waits of minutes."""
+"""Short time limits, since a server may request waits of minutes."""
 
 
 def _answer(folder: Path, name: str) -> None:
@@ -51,7 +51,7 @@ def _answer(folder: Path, name: str) -> None:
 
 
 def _hosted(folder: Path, name: str) -> None:
-    """Read an answer by the interfaces of all services, whole and streamed."""
+    """Parse a response with the clients of all services, complete and streamed."""
     os.environ.setdefault("FUZZ_KEY", "not-a-key")
     request = GenerateRequest((Message(Role.USER, "2 + 2?"),), max_tokens=4)
 
@@ -69,7 +69,7 @@ def _hosted(folder: Path, name: str) -> None:
 
 
 async def _asked(data: bytes, requests: Callable[[str], dict[Any, Requests]]) -> None:
-    """Send requests to a server that answers all of them with the same bytes."""
+    """Send requests to a server that returns the same bytes for all of them."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -98,7 +98,7 @@ async def _asked(data: bytes, requests: Callable[[str], dict[Any, Requests]]) ->
 
 
 def _scored(folder: Path, name: str) -> None:
-    """Read log-probabilities as they are read once a server was proven."""
+    """Parse log-probabilities as for a verified server."""
     try:
         payload = json.loads((folder / name).read_bytes())
     except (ValueError, RecursionError):

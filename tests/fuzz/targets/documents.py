@@ -1,4 +1,4 @@
-"""Files that people hand on: tasks, suites, claims, rubrics, seeds, templates."""
+"""Shared files: tasks, suites, claims, rubrics, seed prompts and templates."""
 
 import json
 from pathlib import Path

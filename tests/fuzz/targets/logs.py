@@ -8,7 +8,7 @@ __all__ = ["TARGETS"]
 
 
 def _imported(entry: str) -> "Target":
-    """Return the target of one tool; ``entry`` is what is named, "" for the changed file itself."""
+    """Return the target of one tool; ``entry`` is the imported path, "" for the changed file."""
     tool = entry.partition(":")[0]
     path = entry.partition(":")[2]
 

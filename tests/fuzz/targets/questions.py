@@ -1,4 +1,4 @@
-"""Tables of questions and of answers, prices, and addresses of servers."""
+"""Tables of questions and answers, prices, and server URLs."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ _PROMPT = ("--prompt", "{question} Briefly.", "--answer", "answer")
 
 
 def _questions(folder: Path, name: str) -> None:
-    """Guess what the columns hold, ask, grade each item in its own way, write the task file."""
+    """Detect the columns, run the task with per-item grading, and write the task file."""
     path, made = folder / name, folder / "out" / "task.toml"
     made.parent.mkdir()
     asked = (*_MODEL, *_QUIET)
@@ -55,7 +55,7 @@ def _prices(folder: Path, name: str) -> None:
 
 
 def _addresses(folder: Path, name: str) -> None:
-    """Read each line as the address that the user gave, as one in a name, and as a bare name."""
+    """Parse each line as a URL from the user, as part of a model name, and as a bare name."""
 
     def ask(address: str) -> None:
         with user_server({"base_url": address}):

@@ -1,4 +1,4 @@
-"""Stored runs of other people: changed, sealed again, compared, gated, shown."""
+"""Untrusted run folders: changed, resealed, compared, gated and displayed."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ _SEEDS = "id,prompt,topic\ns1,Tell me a joke.,jokes\ns2,Tell me another.,jokes\n
 
 
 def two_runs(folder: Path) -> None:
-    """Score the same rows twice: ``odd``, which is changed, and ``plain``."""
+    """Write two runs on the same rows: ``odd``, which is mutated, and ``plain``."""
     (folder / "rows.csv").write_text(_ROWS)
     (folder / "claims-plain.toml").write_text(_CLAIMS)
     for name in ("odd", "plain"):
@@ -77,7 +77,7 @@ def _rolled_runs(folder: Path) -> None:
 
 
 def _as_json(run: Path) -> None:
-    """Write each table of a run as JSON beside it, where its cells can be changed."""
+    """Write each table of a run as JSON next to it, so that its cells can be mutated."""
     for path in run.rglob("*.parquet"):
         columns = {name: _plain(column) for name, column in tables.read_table(path).items()}
         path.with_suffix(".cells.json").write_text(json.dumps(columns, indent=1))
@@ -89,7 +89,7 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _sealed(run: Path) -> None:
-    """Make tables of the changed cells, and hash everything anew."""
+    """Write the mutated cells as tables and recompute all hashes."""
     for path in run.rglob("*.cells.json"):
         _write_cells(path, path.with_name(path.name.replace(".cells.json", ".parquet")))
     try:
@@ -108,7 +108,7 @@ def _sealed(run: Path) -> None:
 
 
 def _write_cells(cells: Path, table: Path) -> None:
-    """Write columns as Parquet with pyarrow, which takes more than our own writer does."""
+    """Write columns as Parquet with pyarrow, which accepts more types than the package's writer."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -128,7 +128,7 @@ def _write_cells(cells: Path, table: Path) -> None:
 
 
 def _even(column: list[Any]) -> list[Any]:
-    """Return a column in one type: as it is where it has one, else texts."""
+    """Return a column with a single type: unchanged if it has one, otherwise as strings."""
     kinds = {type(one) for one in column if one is not None}
     if len(kinds) <= 1 or kinds <= {int, float}:
         return column
@@ -140,7 +140,7 @@ def _kept(run: Path) -> dict[Path, bytes]:
 
 
 def _sealed_for(folder: Path, run: Any) -> None:
-    """Seal the changed run, let something read it, and put back what sealing wrote."""
+    """Seal the changed run, run a reader on it, and restore the files changed by sealing."""
     before = _kept(folder / "odd")
     try:
         _sealed(folder / "odd")

@@ -1,4 +1,4 @@
-"""Tables of rows: CSV, TSV, JSON, JSONL, gzip, Parquet; which of them are meant."""
+"""Tables (CSV, TSV, JSON, JSONL, gzip, Parquet) and row filters."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def _parquet(folder: Path, name: str) -> None:
 
 
 def _conditions(folder: Path, name: str) -> None:
-    """Read each line as a filter and apply it to cells of every kind."""
+    """Parse each line as a filter and apply it to cells of every type."""
     cells = np.array(_CELLS, dtype=object)
 
     def select(line: str) -> None:
@@ -38,7 +38,7 @@ def _conditions(folder: Path, name: str) -> None:
 
 
 def _written(folder: Path, name: str) -> None:
-    """Score rows that are read as texts: filtered, with gaps, in percent, with words as labels."""
+    """Score rows that are read as strings: filters, missing values, percentages and string labels."""
     asked = ("score", folder / name, "--resamples", 50)
     chosen = (
         ("--where", "lang in ('de', 'fr')", "--where", "score is not missing"),

@@ -1,4 +1,4 @@
-"""Texts: replies of models to graders, names with options, near-duplicates, weights of models."""
+"""Strings: model responses, names with options, near-duplicates and model weights."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ from eval_toolkit.text_dedup import (
 __all__ = ["TARGETS"]
 
 _LEFT_OUT = ("judge", "panel", "code_pass")
-"""The first two ask models (`rubric` reads their replies); the third runs programs, contained."""
+"""Excluded graders: two query models (`rubric` covers their responses), one runs programs."""
 _OPTIONS = {
     "keywords": {"phrases": ["sorry", "I cannot"]},
     "regex_match": {"pattern": r"answer is (\w+)"},
@@ -50,7 +50,7 @@ def _graders(kind: type) -> list[Any]:
 
 
 def _graded(folder: Path, name: str) -> None:
-    """Grade one response by every grader that takes it."""
+    """Grade one response with every grader that supports it."""
     if name.endswith(".txt"):
         _replied((folder / name).read_bytes().decode("utf-8", "replace"), folder)
         return
@@ -67,7 +67,7 @@ def _graded(folder: Path, name: str) -> None:
 
 
 def _replied(text: str, folder: Path) -> None:
-    """Grade a model's text where everything else is as it should be: no grader may fail."""
+    """Grade a model's response to a valid item; no grader may fail."""
     found = [json.loads(file.read_bytes()) for file in sorted(folder.glob("*.json"))]
     responses = [
         Completion(**_wanted({**given, "completion": text}))
@@ -87,7 +87,7 @@ def _wanted(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(folder: Path, name: str) -> None:
-    """Read each line as every kind of name that a command takes."""
+    """Parse each line as every type of name that a command accepts."""
     text = (folder / name).read_bytes().decode("utf-8", "replace")
     y_true, y_score = np.array([0, 1, 0, 1, 1]), np.array([0.1, 0.8, 0.4, 0.3, 0.9])
     reads = (

@@ -1,7 +1,7 @@
-"""Calls as users of eval-toolkit 1.12 write them: run by the installed 1.12, and by this package.
+"""Calls written for eval-toolkit 1.12, to be run with 1.12 and with this package.
 
-``python calling.py FILE`` writes what each call gives as JSON. Nothing here knows which of the two
-packages runs it.
+``python calling.py FILE`` writes the result of each call as JSON. The code is independent of which of the
+two packages is installed.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ FRAME = pd.DataFrame(
 
 
 class First:
-    """A scorer with a version that knows its rows."""
+    """Scorer with a version and fixed scores."""
 
     version = "1"
     scores = A
@@ -67,13 +67,13 @@ class First:
 
 
 class Second(First):
-    """Another one."""
+    """A second scorer."""
 
     scores = B
 
 
 class Nearest:
-    """A strategy as 1.12's protocol spells it: `k`, `query_texts`, `reference_texts`."""
+    """Similarity strategy with the argument names of 1.12: `k`, `query_texts`, `reference_texts`."""
 
     inner = text_dedup.TfidfCosineStrategy()
 
@@ -389,7 +389,7 @@ def _plain(value: Any) -> Any:
 
 
 def main(file: Path) -> None:
-    """Write what every call gives; one that raises gives its error."""
+    """Write the result or the error of every call."""
     warnings.simplefilter("ignore")
     given: dict[str, Any] = {}
     for name, call in CALLS.items():

@@ -1,7 +1,7 @@
-"""The public modules and names of the installed eval-toolkit 1.12: ``python listing.py FILE``.
+"""List the public modules and names of eval-toolkit 1.12: ``python listing.py FILE``.
 
-One line per module: its name, a colon and its names. A module that needs a package which is not
-installed is read without being imported.
+Each line has a module name, a colon and the names in the module. A module with a missing dependency is
+parsed instead of imported.
 """
 
 import ast

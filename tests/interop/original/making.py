@@ -1,8 +1,8 @@
-"""Run folders that the installed eval-toolkit 1.12 writes, on data made here.
+"""Write run folders with eval-toolkit 1.12 on synthetic data.
 
-Run in the environment of the original: ``python making.py FOLDER``. Each run is a folder with
-``results.json``, ``results_full.json`` and ``manifest.json``; the runs ``a`` and ``b`` also keep
-their predictions beside them, with the reference in the manifest.
+Run in the environment of 1.12: ``python making.py FOLDER``. Each run is a folder with
+``results.json``, ``results_full.json`` and ``manifest.json``; the runs ``a`` and ``b`` also have
+prediction files, with references in the manifest.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ def _frame(n: int = N, *, seed: int = 0) -> pd.DataFrame:
 
 
 class Column:
-    """A scorer that looks its scores up by text."""
+    """Scorer that looks up scores by text."""
 
     version = "2"
 
@@ -49,12 +49,12 @@ class Column:
         }
 
     def predict_proba(self, texts: Any) -> np.ndarray:
-        """Return one score a text."""
+        """Return one score per text."""
         return np.array([self.scores[text] for text in texts])
 
 
 class Broken:
-    """A scorer that always fails."""
+    """Scorer that always fails."""
 
     def predict_proba(self, texts: Any) -> np.ndarray:
         """Raise."""
@@ -62,10 +62,10 @@ class Broken:
 
 
 class OnlyTest(Column):
-    """A scorer that leaves every slice but ``test`` out."""
+    """Scorer that skips every slice except ``test``."""
 
     def should_score_slice(self, name: str) -> bool:
-        """Say whether the slice is scored."""
+        """Return whether to score the slice."""
         return name == "test"
 
 
@@ -89,7 +89,7 @@ def _report(result: Any, made: Any) -> Any:
 
 
 def _predictions(folder: Path, data: dict[str, pd.DataFrame], scorers: dict[str, Any]) -> Any:
-    """Keep the predictions as a CSV file, and return the reference to it."""
+    """Write the predictions to a CSV file and return a reference to it."""
     rows = [
         {"id": row.id, "label": row.label, "score": score, "scorer": scorer, "slice": name}
         for name, frame in data.items()
@@ -213,7 +213,7 @@ RUNS: dict[str, Callable[[Path], None]] = {
 
 
 def main(folder: Path) -> None:
-    """Write every run below a folder; the manifests do not name this machine's kernel."""
+    """Write all runs to a folder, without the machine's kernel in the manifests."""
     platform.platform = lambda *_args, **_more: "Linux"
     for name, make in RUNS.items():
         make(folder / name)

@@ -251,7 +251,7 @@ def test_few_units_have_values_but_no_interval():
     assert (cell.status, cell.ci_low, cell.p_value) == ("ok", None, None)
     assert cell.verdict == "not tested"
     assert cell.delta == cell.value_b - cell.value_a
-    assert cell.reason == "no interval: 8 common units, at least 10 are needed"
+    assert cell.reason == "no interval: 8 common units; at least 10 are needed"
     cell = compare_records({"t": a}, {"t": b}, ["brier"]).cells[0]
     direct = paired_bootstrap_diff(LABELS[few], scores(1)[few], scores(2)[few], brier_score)
     assert (cell.ci_low, cell.p_value) == pytest.approx((direct.ci_low, direct.p_value))
@@ -718,7 +718,7 @@ def test_a_scale_that_holds_zeros_and_ones_is_no_share(name):
 def test_predictions_are_no_runs_and_the_message_tells_what_to_pass(tmp_path):
     file = tmp_path / "preds.csv"
     file.write_text("id,label,score\na,1,0.5\n")
-    with pytest.raises(InvalidInputError, match="a file and not a run") as refused:
+    with pytest.raises(InvalidInputError, match="which is a file, not a run") as refused:
         compare_runs(file, file)
     assert f"pass score_predictions({str(file)!r})" in str(refused.value)
     rows = [{"id": at, "label": at % 2, "score": at / 500} for at in range(500)]

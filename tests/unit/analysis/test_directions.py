@@ -101,7 +101,7 @@ def test_names_and_values_are_checked(tmp_path: Path) -> None:
         MissingColumnError, match=r"no run has a metric 'zin'; did you mean 'zing'\?"
     ):
         with_directions([run], {"zin": True})
-    with pytest.raises(InvalidTypeError, match="of 'zing' is 'lower', not True or False"):
+    with pytest.raises(InvalidTypeError, match="maps 'zing' to 'lower'; it must be True or False"):
         with_directions([run], {"zing": "lower"})  # type: ignore[dict-item]
     with pytest.raises(InvalidTypeError, match="it must map names to True or False"):
         with_directions([run], ["zing"])  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_the_same_model_in_the_same_folds_does_not_differ(tmp_path):
     assert cell.verdict == "not tested"
     assert cell.reason == (
         "no interval: means over 5 folds, paired fold by fold; "
-        "zero spread: all folds have the same difference"
+        "zero variance: all folds have the same difference"
     )
     claim = Claim(name="g", slice="test", scorer="m", metric="brier", non_inferior_by=0.5)
     outcome = evaluate_gate(b, [claim], a).claims[0]

@@ -259,8 +259,8 @@ def test_what_a_run_does_not_store_cannot_pair(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ({"units": "order"}, "`units`"),
-        ({"slices": {"a": "x", "b": "x"}}, "pairs two names of A with one of B"),
-        ({"metrics": "acc=match"}, "must map names of A"),
+        ({"slices": {"a": "x", "b": "x"}}, "maps two names in A to the same name in B"),
+        ({"metrics": "acc=match"}, "must map names in A"),
     ],
 )
 def test_a_match_that_means_nothing_is_refused(given: dict[str, Any], said: str) -> None:

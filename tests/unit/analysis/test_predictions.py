@@ -387,7 +387,7 @@ def test_names_without_a_metric():
         ("op_f1_at_max_f1", "'max_f1' is not a number; write f1@0.5"),
         ("recall_at_fpr_x", "did you mean recall@fpr=0.01"),
         ("recall_at_fpr_1.2.3", "'1.2.3' is not a number; write recall@fpr=0.01"),
-        ("zzz", "there are pr_auc, roc_auc"),
+        ("zzz", "choose from pr_auc, roc_auc"),
     ):
         with pytest.raises(MissingColumnError, match=message):
             metric_named(name)

@@ -362,11 +362,11 @@ def test_what_was_not_checked_is_said():
     with_ids = arrays(row_ids=IDS)
     hashed = arrays(row_ids=IDS, content_hashes=IDS)
     assert pair_predictions(with_ids, hashed).note == (
-        "no content hashes in baseline: it was not checked whether paired rows have the same content"
+        "no content hashes in baseline: the content of paired rows was not compared"
     )
     assert pair_predictions(arrays(), arrays(), names=("A", "B")).note == (
-        "no row ids: rows were paired by position; no content hashes in A and B: it was not checked "
-        "whether paired rows have the same content"
+        "no row ids: rows were paired by position; no content hashes in A and B: the content "
+        "of paired rows was not compared"
     )
 
 

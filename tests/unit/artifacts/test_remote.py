@@ -239,7 +239,9 @@ def test_a_file_without_end_is_left(
 ) -> None:
     send(Path(__file__), f"{bucket}/long")
     monkeypatch.setattr(limits, "FETCHED_BYTES", 1_000)
-    with pytest.raises(ArtifactError, match=r"long: has more than 1,000 bytes; download it"):
+    with pytest.raises(
+        ArtifactError, match=r"long: the file is larger than 1,000 bytes; download it"
+    ):
         fetch(f"{bucket}/long", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 

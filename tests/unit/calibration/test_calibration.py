@@ -534,7 +534,9 @@ class TestAbstaining:
         assert costs.expected_cost(y, s, abstain=True) == costs.expected_cost(y, s) == 0.5
 
     def test_contradictory_requests(self):
-        with pytest.raises(InvalidInputError, match="needs a cost matrix with an `abstain_cost`"):
+        with pytest.raises(
+            InvalidInputError, match="requires a cost matrix with an `abstain_cost`"
+        ):
             cal.CostMatrix().expected_cost([0, 1], [0.1, 0.9], abstain=True)
         with pytest.raises(
             InvalidInputError, match="pass either `threshold` or `abstain`, not both"

@@ -274,7 +274,7 @@ def test_non_inferiority_in_the_direction_of_the_metric(tmp_path):
     unproven = evaluate_gate(same, claim, baseline=old).claims[0].message
     assert unproven == (
         "brier of 'guard' on 'test' cannot be compared: "
-        "no interval: zero spread: all differences are equal"
+        "no interval: zero variance: all differences are equal"
     )
 
 

@@ -170,7 +170,7 @@ class TestTextColumns:
         assert Grade.of("x").content == "x"
         assert Grade.of(0.5).content == 0.5
         assert Grade.of(Grade.error("no")).content is None
-        with pytest.raises(InvalidInputError, match="an 'ok' grade is a finite number"):
+        with pytest.raises(InvalidInputError, match="a grade with status 'ok' must be finite"):
             Grade(None)
 
 

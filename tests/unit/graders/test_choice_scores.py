@@ -98,7 +98,7 @@ class TestTernaryScore:
 
     @pytest.mark.parametrize("grader", [TernaryScore, DistributionalCorrectnessScore])
     def test_weights_are_checked(self, grader: Any) -> None:
-        with pytest.raises(InvalidInputError, match="a right answer must gain at least"):
+        with pytest.raises(InvalidInputError, match="the gain of a correct choice"):
             grader(lc=1.0, lw=2.0)
         with pytest.raises(InvalidInputError, match="`lw`"):
             grader(lw=-1.0)

@@ -144,8 +144,8 @@ def test_minimum_and_maximum_are_kept_or_not():
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("100 words", "must be JSON with unit, type and count"),
-        ("[1]", "must be JSON with unit, type and count"),
+        ("100 words", "must be JSON with 'unit', 'type' and 'count'"),
+        ("[1]", "must be JSON with 'unit', 'type' and 'count'"),
         ('{"unit": "lines", "type": "target", "count": 1}', "`unit` is 'lines'"),
         ('{"unit": "words", "type": "about", "count": 1}', "`type` is 'about'"),
         ('{"unit": "words", "type": "max", "count": 0}', "`count` is 0"),

@@ -121,7 +121,7 @@ class TestCells:
                 return 0.0
 
         with pytest.raises(
-            InvalidInputError, match="`metrics` has a metric named 'scores', which is reserved"
+            InvalidInputError, match="`metrics` contains a metric named 'scores', which is reserved"
         ):
             run(metrics=[Named()])
 
@@ -381,7 +381,7 @@ class TestScorerOutput:
     def test_bad_output_follows_the_policy(self, make: Any, message: str) -> None:
         with pytest.raises(InvalidInputError, match=message) as caught:
             run(Returns(make))
-        assert "while scorer 'm' scored slice 'test'" in caught.value.__notes__
+        assert "while scoring slice 'test' with scorer 'm'" in caught.value.__notes__
         result = run(Returns(make), on_scorer_error="record")
         assert block(result)["exc_type"] == "InvalidInputError"
 

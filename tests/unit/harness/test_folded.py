@@ -180,7 +180,7 @@ class TestFitting:
             run(fit=True)
         with pytest.raises(
             InvalidInputError,
-            match="] constructs scorers, but `fit` is False; pass a fitted scorer",
+            match="] is a class or function that returns a new scorer, but `fit` is False; pass a fitted scorer",
         ):
             run(Fits, fit=False)
         with pytest.raises(InvalidTypeError, match="`fit` is 'yes'"):
@@ -269,7 +269,7 @@ class TestFitting:
 
         with pytest.raises(RuntimeError, match="diverged") as caught:
             run(FailsOnce())
-        assert "while scorer 'm' was fitted" in caught.value.__notes__
+        assert "while fitting scorer 'm'" in caught.value.__notes__
         SEEN["fit"].clear()
         result = run(FailsOnce(), on_scorer_error="record")
         bad = result.by_fold["fold=1"]["by_slice"]["test"]["by_scorer"]["m"]
@@ -323,7 +323,7 @@ class TestSummary:
 
         summary = run(Perfect()).fold_summary["test"]["m"]["pr_auc"]
         assert (summary["mean"], summary["ci_low"], summary["ci_high"]) == (1.0, 1.0, 1.0)
-        assert "zero spread" in summary["reason"]
+        assert "zero variance" in summary["reason"]
 
     def test_a_fold_without_a_value_does_not_void_the_rest(self) -> None:
         class OneClassFold:

@@ -75,7 +75,7 @@ def test_tensors_are_detached():
         (0.5, r"returned shape \(\) for 2 rows"),
         (
             [0.1, 1.5],
-            r"scorer 's': score\[1\] is 1.5; scores must be finite and in \[0, 1\] \(pass logits",
+            r"scorer 's': score\[1\] is 1.5; scores must be finite and in \[0, 1\] \(apply a sigmoid",
         ),
         ([-0.1, 0.5], r"score\[0\] is -0.1"),
         ([0.1, np.nan], r"score\[1\] is nan"),
@@ -255,7 +255,7 @@ def test_what_cannot_be_described_has_no_version():
 
 def test_an_estimator_without_probabilities():
     with pytest.raises(
-        InvalidTypeError, match="LinearSVC without predict_proba; wrap a classifier"
+        InvalidTypeError, match="LinearSVC without predict_proba; if it only has decision_function"
     ):
         as_scorer(LinearSVC())
 

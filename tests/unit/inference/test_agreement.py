@@ -200,7 +200,7 @@ class TestClusteredRate:
     def test_one_or_two_clusters_show_nothing(self) -> None:
         rate = clustered_rate(np.ones(50, dtype=bool), np.arange(50) % 2)
         assert (rate.low, rate.high) == (0.0, 1.0)
-        assert rate.reason == "2 groups, at least 3 are needed"
+        assert rate.reason == "2 groups; at least 3 are needed"
 
 
 class TestJudgeAgreement:
@@ -220,7 +220,10 @@ class TestJudgeAgreement:
     def test_without_a_positive_class_there_is_no_sensitivity(self) -> None:
         result = judge_agreement(["a", "b", "c"], ["a", "b", "b"])
         assert result.sensitivity is None
-        assert "no sensitivity: it needs two classes, with one given as `positive`" in result.reason
+        assert (
+            "sensitivity is undefined: it requires two classes, one of which must be `positive`"
+            in result.reason
+        )
 
     def test_a_bias_that_agreement_hides(self) -> None:
         human = np.arange(200) < 100

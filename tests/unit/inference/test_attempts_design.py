@@ -86,7 +86,7 @@ class TestAttempts:
 
     def test_too_few_items_show_nothing(self) -> None:
         design = AttemptsDesign(item_sd=0.2, proportion=0.9, correlation=0.2)
-        message = "with 2 items no effect, neither an increase nor a decrease, is detectable"
+        message = "with 2 items, neither an increase nor a decrease is detectable"
         with pytest.raises(InfeasibleError, match=message):
             design.mde(2)
 

@@ -463,7 +463,7 @@ def test_perfect_separation_has_the_exact_interval(metric, method, confidence):
     assert ci.point_estimate == ci.ci_high == 1.0
     assert ci.ci_low == pytest.approx(((1 - confidence) / 2) ** (1 / 12))
     assert ci.method == "exact-degenerate"
-    assert ci.reason == "every resample is at the metric's bound"
+    assert ci.reason == "every resample attains the metric's bound"
 
 
 def test_perfect_separation_the_wrong_way_round():
@@ -737,7 +737,7 @@ def test_weights_of_the_rows_as_they_are_are_refused():
     weighted = functools.partial(roc_auc, sample_weight=np.ones(N))
     with pytest.raises(
         InvalidInputError,
-        match="`metric` has a `sample_weight` for the original rows, which does not fit resampled rows",
+        match="`metric` has a fixed `sample_weight`, which does not match the resampled rows",
     ):
         bootstrap_ci(Y, S, weighted)
 
@@ -803,7 +803,7 @@ def test_bad_cluster_options(options, message):
 
 
 def test_absent_label():
-    with pytest.raises(InvalidInputError, match="names 1, but no row has that label"):
+    with pytest.raises(InvalidInputError, match="names 1, but no row has this label"):
         cluster_bootstrap_ci([0] * 20, np.arange(20.0), np.arange(20), brier_score)
 
 

@@ -75,7 +75,7 @@ def test_bad_input_is_named():
         ols_cluster(Y, np.ones(40))
     with pytest.raises(InvalidInputError, match=r"`X` are linearly dependent$"):
         ols_cluster(Y, np.column_stack([X, 2 * X]), add_intercept=False)
-    with pytest.raises(InvalidInputError, match="2 rows cannot determine 2 coefficients"):
+    with pytest.raises(InvalidInputError, match="2 rows are too few to estimate 2 coefficients"):
         ols_cluster([1, 2], [1, 3])
     with pytest.raises(InvalidInputError, match="`groups2` requires `groups`"):
         ols_cluster(Y, X, groups2=GROUPS)

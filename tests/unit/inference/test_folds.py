@@ -34,11 +34,11 @@ def test_interval_uses_the_t_quantile_and_says_so():
 def test_equal_folds_are_a_point_with_a_reason(value):
     ci = cv_clt_ci([value] * 5)
     assert ci.ci_low == ci.ci_high == ci.point_estimate == pytest.approx(value)
-    assert "zero spread" in ci.reason
+    assert "zero variance" in ci.reason
     result = corrected_resampled_t([value] * 5, n_train=80, n_test=20)
     assert (result.t, result.p_value, result.p_greater) == (None, None, None)
     assert result.ci_low == result.ci_high
-    assert "zero spread" in result.reason
+    assert "zero variance" in result.reason
     json.dumps(result.to_dict(), allow_nan=False)
 
 

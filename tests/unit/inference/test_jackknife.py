@@ -39,7 +39,7 @@ def test_enormous_standard_errors_stay_inside_the_bounds():
 def test_no_spread_is_a_point_with_a_reason():
     ci = jackknife_logit_ci(0.3, np.full(50_000, 0.1 + 0.2))
     assert ci.ci_low == ci.ci_high == 0.3
-    assert "zero spread" in ci.reason
+    assert "zero variance" in ci.reason
 
 
 @pytest.mark.parametrize("point", [0.0, 1.0])

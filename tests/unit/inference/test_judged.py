@@ -148,7 +148,7 @@ class TestCorrectedRate:
     def test_labels_without_spread_are_named(self) -> None:
         result = corrected_rate([2.0] * 40, [3.0] * 25 + [None] * 15)
         assert (result.value, result.width) == pytest.approx((3.0, 0.0), abs=1e-9)
-        assert "zero spread" in result.reason
+        assert "zero variance" in result.reason
 
     @given(st.integers(0, 10_000), st.sampled_from([0.02, 0.5, 0.97]))
     def test_rates_stay_inside_0_and_1(self, seed, rate) -> None:

@@ -107,7 +107,7 @@ class TestRanks:
         parts = [np.stack([values, values * 3 / 3 + 1e-16, values[::-1]], axis=1)]
         ranking = rank_systems(parts, names=["a", "b", "c"], n_draws=200)
         equal, *others = sorted(ranking.pairs, key=lambda pair: (pair.a, pair.b))
-        assert (equal.p_value, equal.reason) == (None, "zero spread: all differences are equal")
+        assert (equal.p_value, equal.reason) == (None, "zero variance: all differences are equal")
         assert all(pair.p_value > 0.999 and pair.better is None for pair in others)
         assert {system.rank for system in ranking.systems} == {1}
 

@@ -49,7 +49,7 @@ class TestShares:
             mean_interval([1.0, 0.5], share=True)
 
     def test_two_groups_have_no_interval(self):
-        with pytest.raises(UndefinedMetricError, match="2 groups, at least 3 are needed"):
+        with pytest.raises(UndefinedMetricError, match="2 groups; at least 3 are needed"):
             mean_interval([1.0, 0.0, 1.0], groups=["a", "a", "b"], share=True)
 
     def test_all_of_three_is_wilsons(self):

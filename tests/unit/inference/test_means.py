@@ -62,7 +62,7 @@ def test_t_interval_of_a_share_in_few_groups_is_that_of_a_share():
 
 @pytest.mark.parametrize("values", [[2, 2, 2], [0.1] * 7, [0.1 + 0.2, 0.3, 0.3], [0.0, 0.0]])
 def test_zero_spread_has_no_interval(values):
-    with pytest.raises(UndefinedMetricError, match="zero spread, all values are equal"):
+    with pytest.raises(UndefinedMetricError, match="zero variance, all values are equal"):
         t_interval(values)
 
 
@@ -112,7 +112,7 @@ def test_constant_difference_has_no_test(shift):
     assert result.t is None
     assert result.p_value is None
     assert result.ci_low is result.ci_high is None
-    assert "zero spread" in result.reason
+    assert "zero variance" in result.reason
     json.dumps(result.to_dict(), allow_nan=False)
 
 

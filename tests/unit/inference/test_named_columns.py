@@ -246,7 +246,7 @@ def test_the_order_of_rows_does_not_move_a_ranked_table() -> None:
 def test_columns_say_what_is_wrong() -> None:
     with pytest.raises(InvalidInputError, match="equal lengths; 'a' has 2, 'b' has 1"):
         Columns({"a": np.zeros(2), "b": np.zeros(1)})
-    with pytest.raises(InvalidInputError, match="equal lengths; there are none"):
+    with pytest.raises(InvalidInputError, match="equal lengths; there are no columns"):
         Columns({})
     with pytest.raises(InvalidInputError, match="there is no column 'gold'; the columns are 'a'"):
         Problem((Columns({"a": np.zeros(9)}),), (Accuracy(),), rows_plan(9), 0)

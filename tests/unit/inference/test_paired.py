@@ -208,7 +208,7 @@ def test_identical_scorers_are_not_certainly_equal(metric, unseen):
 
 def test_a_mean_of_equal_differences_has_no_interval():
     for other in (A, np.nextafter(A, 1.0)):
-        with pytest.raises(UndefinedMetricError, match="zero spread: all differences are equal"):
+        with pytest.raises(UndefinedMetricError, match="zero variance: all differences are equal"):
             paired_bootstrap_diff(Y, A, other, brier_score)
 
 
@@ -277,7 +277,7 @@ def test_many_undefined_draws_are_stratified():
     assert (diff.method, diff.n_undefined) == ("percentile, label-stratified", 0)
     by_default = paired_bootstrap_diff(three, a, b, distance)
     assert (by_default.method, by_default.n_undefined) == ("mover, label-stratified", 0)
-    message = r"roc_auc is undefined on \d+ of 1000 resamples; an interval needs at least 95 %"
+    message = r"roc_auc is undefined on \d+ of 1000 resamples; for an interval, it must be defined on at least 95 %"
     with pytest.raises(UndefinedMetricError, match=message):
         paired_bootstrap_diff(y, a, b, roc_auc, groups=np.arange(60) // 5)
 
@@ -574,7 +574,7 @@ def test_no_effect_can_be_planned_without_spread():
     equal = paired_bootstrap_diff(Y, A, A, roc_auc, method="percentile")
     with pytest.raises(InfeasibleError, match="no minimum detectable effect"):
         mde_from_ci(equal)
-    with pytest.raises(UndefinedMetricError, match="zero spread"):
+    with pytest.raises(UndefinedMetricError, match="zero variance"):
         paired_mde(Y, A, A, brier_score)
     assert paired_mde(Y, A, A, roc_auc).mde > 0.01  # two equal scorers are not known to be equal
 
@@ -671,7 +671,7 @@ def test_comparison_is_json():
         (
             {"baseline": "z"},
             InvalidInputError,
-            r"`baseline` is 'z'; it must be one of \['a', 'b', 'c'\]",
+            r"`baseline` is 'z'; the scorers are \['a', 'b', 'c'\]",
         ),
         (
             {"scorers": {"a": A, "b": B[1:]}},

@@ -106,7 +106,7 @@ def test_clustered_power():
         ({"proportion": 0.8}, "the paired design needs `discordance`"),
         ({"correlation": 0.5}, "pass either `proportion`"),
         ({"discordance": 0.2, "correlation": 0.5}, "`discordance` or `correlation`, not both"),
-        ({"discordance": 0.02}, "`discordance`, is 0.02"),
+        ({"discordance": 0.02}, r"\(`discordance`\) is 0.02; it must be at least"),
         ({"sd": 1.0, "proportion": 0.5}, "pass `sd` .real values. or 0/1 arguments, not both"),
         ({"sd": 0.0}, "`sd` is 0.0"),
         ({"design": "independent"}, "pass either `proportion`"),

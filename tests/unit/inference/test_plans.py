@@ -218,7 +218,7 @@ def test_a_group_may_lie_in_one_stratum_only():
     [
         ([0, 1], (), r"`resample_labels` is \(\); name at least one of the labels 0 and 1"),
         ([0, 1], (0, 2), r"`resample_labels` is \(0, 2\)"),
-        ([0, 0], (0, 1), "`resample_labels` names 1, but no row has that label"),
+        ([0, 0], (0, 1), "`resample_labels` names 1, but no row has this label"),
     ],
 )
 def test_labels_to_resample(labels, wanted, message):

@@ -154,7 +154,7 @@ class TestDesigns:
             parts.se({"seed": 3})
         with pytest.raises(InvalidInputError, match="at least 1"):
             parts.se({"item": 0})
-        with pytest.raises(InvalidInputError, match="the cost must be positive"):
+        with pytest.raises(InvalidInputError, match="is 0; it must be positive"):
             parts.next_buys(costs={"request": 0.0})
 
     def test_to_dict_is_json(self) -> None:
@@ -171,7 +171,7 @@ class TestDesigns:
             {"prompt": list("abcdefgh")},
             "has different levels for every item; use the same levels for all",
         ),
-        ({"p": [0, 1] * 4, "q": [1, 0] * 4}, "'p' and 'q' always change together"),
+        ({"p": [0, 1] * 4, "q": [1, 0] * 4}, "'p' and 'q' are confounded"),
         ({"item": [0, 1] * 4}, "'item' is reserved"),
     ],
 )

@@ -263,9 +263,7 @@ def test_strata() -> None:
 
 
 def test_a_metric_without_weights_says_so() -> None:
-    with pytest.raises(
-        InvalidTypeError, match="does not accept `sample_weight`, so it has no weighted form"
-    ):
+    with pytest.raises(InvalidTypeError, match=r"does not accept `sample_weight`$"):
         weighted_ci(Y, P, lambda a, b: 0.5, sample_weight=W)
 
 

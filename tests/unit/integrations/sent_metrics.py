@@ -1,4 +1,4 @@
-"""Metrics that tests of executors send to other processes; a module of few imports."""
+"""Metrics that executor tests send to other processes; this module has few imports."""
 
 import multiprocessing
 import os
@@ -17,7 +17,7 @@ def share_above(y: Any, s: Any, threshold: float) -> float:
 
 
 def picky(y: Any, s: Any) -> float:
-    """Undefined on about a third of the resamples, each with a message of its own."""
+    """Compute a metric that is undefined on about a third of the resamples, with varying messages."""
     if len(np.unique(s)) < 0.625 * len(s):
         raise LookupError(f"mean {s.mean():.6f}")
     return float(s.mean())
@@ -30,7 +30,7 @@ def deadly(y: Any, s: Any) -> float:
 
 
 class Foreign:
-    """A metric spec that is not ours."""
+    """Custom metric spec."""
 
     def __init__(self, name: str, function: Callable[..., float]) -> None:
         self.name = name

@@ -478,7 +478,7 @@ class TestGroups:
         assert found.drop_indices == {"train": [0], "test": [1]}
         assert found.evidence["violating_groups"] == ["v"]
         assert found.evidence["n_without_group"] == 2
-        assert found.message.endswith("2 rows without user not checked")
+        assert found.message.endswith("skipped 2 rows without user")
 
     def test_the_first_split_may_keep_them(self) -> None:
         check = lk.GroupLeakageCheck("user", keep="first")
@@ -564,9 +564,7 @@ class TestTimes:
     def test_rows_without_a_time_are_counted(self) -> None:
         found = timed([1.0, None], [None, 2.0])
         assert found.n_affected == 0
-        assert (
-            found.message == "no t before the end of an earlier split; 2 rows without t not checked"
-        )
+        assert found.message == "no t before the end of an earlier split; skipped 2 rows without t"
 
     def test_an_empty_split_in_between_hides_nothing(self) -> None:
         splits = {

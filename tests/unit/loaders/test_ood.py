@@ -116,7 +116,7 @@ def test_wrong_bytes_are_refused_and_not_kept(server, manifest, tmp_path):
     ("name", "options", "message"),
     [
         ("a.csv", {"max_bytes": 20}, "more than 20 bytes; raise max_bytes"),
-        ("none.csv", {}, "the server answered 404 Not Found"),
+        ("none.csv", {}, "the server returned status 404 Not Found"),
         ("cut.csv", {}, r"cut\.csv: (cannot be fetched|sha256 is)"),
         ("slow", {"timeout_s": 0.3}, "cannot be fetched: timed out"),
     ],
@@ -241,7 +241,7 @@ def test_slices_fields_maps_and_formats(manifest, tmp_path):
         ),
         (
             {"url": "a.csv", "sha256": DIGEST, "lable_field": "y"},
-            "unknown key 'lable_field'; known are",
+            "unknown key 'lable_field'; the keys are",
         ),
         ({"url": 3, "sha256": DIGEST}, "url is 3; it must be a string"),
         ({"url": "a.csv", "sha256": DIGEST, "label_map": {"x": 3}}, r"label_map\['x'\] is 3"),
@@ -262,7 +262,7 @@ def test_manifests_that_cannot_be_read(tmp_path):
         with pytest.raises(ArtifactError, match=f"{name}: (not|malformed)"):
             ood_dataset_from_manifest(tmp_path / name)
     (tmp_path / "b.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(InvalidInputError, match="needs a mapping `slices`"):
+    with pytest.raises(InvalidInputError, match="must have a mapping `slices`"):
         ood_dataset_from_manifest(tmp_path / "b.json")
 
 

@@ -92,7 +92,7 @@ class TestFromSums:
 
     def test_a_closed_form_is_not_and_says_so(self) -> None:
         cell = ratio_cell(records(), method="wilson")
-        assert cell.reason == "wilson applies to means of columns"
+        assert cell.reason == "wilson applies only to means of columns"
         assert cell.ci == ratio_cell(records()).ci
 
     def test_whole_groups_are_drawn(self) -> None:
@@ -329,4 +329,4 @@ class TestCompared:
         of = Records.from_columns({"right": [0, 1] * (N // 2), "sure": SURE}, unit_id=ids)
         cell = self.cell(of, of, on(ms.brier))
         assert cell.status == "skipped"
-        assert "differ in their label" in cell.reason
+        assert "attempts at one unit have different labels" in cell.reason

@@ -181,7 +181,7 @@ class TestPrecisionAtPrior:
     def test_nothing_predicted_is_none_with_a_reason(self) -> None:
         got = precision_at_prior(Y, S, 2.0, 0.1)
         assert got["precision_at_eval_prior"] is got["precision_at_assumed_prior"] is None
-        assert got["reason"] == "precision is undefined: nothing is predicted positive"
+        assert got["reason"] == "precision is undefined: no row is predicted positive"
 
     def test_refusals(self) -> None:
         for bad in (0.0, 1.0, -1, math.nan):

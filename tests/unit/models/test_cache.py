@@ -223,14 +223,14 @@ def test_a_file_that_is_no_cache_is_refused_in_one_line(path):
     with pytest.raises(ArtifactError) as caught:
         ResponseCache(path)
     assert str(caught.value) == (
-        f"{path}: not a cache of responses, or damaged (file is not a database); delete it or choose "
+        f"{path}: not a response cache, or damaged (file is not a database); delete it or choose "
         "another"
     )
     path.unlink()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE other (x)")
     connection.close()
-    with pytest.raises(ArtifactError, match="an SQLite file, but not a cache of responses"):
+    with pytest.raises(ArtifactError, match="this SQLite file is not a response cache"):
         ResponseCache(path)
 
 
@@ -239,7 +239,7 @@ def test_a_later_version_is_refused(path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(ArtifactError, match="the cache has version 7, but this version of"):
+    with pytest.raises(ArtifactError, match="this cache has version 7, but this version of"):
         ResponseCache(path)
 
 
@@ -263,7 +263,7 @@ def test_a_folder_or_a_closed_cache_is_refused(path, tmp_path):
     cache = ResponseCache(path)
     cache.close()
     cache.close()
-    with pytest.raises(ArtifactError, match="the cache was closed"):
+    with pytest.raises(ArtifactError, match="this cache is closed"):
         cache.get("ab" * 32, GenerateRequest("Hello"))
 
 

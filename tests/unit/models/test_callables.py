@@ -147,7 +147,7 @@ def several(prompts: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (3, "it must be a function from prompt to answer"),
+        (3, "it must be a function that maps a prompt"),
         (Chain, r"pass an object: Chain\(…\)"),
         (lambda: "Rome", "takes no prompt"),
         (lambda prompt, key: "Rome", "also requires `key`"),

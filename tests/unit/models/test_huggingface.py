@@ -66,7 +66,7 @@ def test_a_tokenizer_without_a_template_does_not_chat(template: str | None) -> N
         ),
         (
             {"tokenizer": object(), "model": object(), "attention": "eager"},
-            "`attention` is only for loading weights; omit it with `model`",
+            "`attention` applies only when weights are loaded; omit it when passing `model`",
         ),
         ({"batch_size": 0}, "`batch_size` is 0; it must be at least 1"),
         ({"max_tokens": 0}, "`max_tokens` is 0; it must be at least 1"),

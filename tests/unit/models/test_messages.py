@@ -91,7 +91,7 @@ class TestRequests:
             LoglikelihoodRequest("x", ())
         with pytest.raises(InvalidInputError, match=r"continuations\[1\] is empty"):
             LoglikelihoodRequest("x", (" a", ""))
-        with pytest.raises(InvalidInputError, match="a rolling log-likelihood has no prompt"):
+        with pytest.raises(InvalidInputError, match="rolling log-likelihoods take no prompt"):
             LoglikelihoodRequest("x", ("a",), rolling=True)
 
     def test_everything_that_may_change_the_answer_changes_the_hash(self) -> None:
@@ -149,7 +149,7 @@ class TestResponses:
         assert Loglikelihood([-2.0], ["a"]).margin is None
 
     def test_refusals(self) -> None:
-        with pytest.raises(InvalidInputError, match="has 1 numbers but there are 2 choices"):
+        with pytest.raises(InvalidInputError, match="has 1 numbers, but there are 2 choices"):
             RawLoglikelihood([-1.0], ["a", "b"])
         with pytest.raises(InvalidInputError, match=r"loglikelihoods\[0\] is nan"):
             RawLoglikelihood([math.nan], ["a"])

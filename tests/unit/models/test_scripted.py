@@ -46,7 +46,7 @@ def test_a_mapping_knows_texts_conversations_and_the_last_question():
         generate(ScriptedModel({"a": "b"}, name="parrot"), TALK)
     assert (
         str(caught.value)
-        == "parrot was queried with 'Capital of Italy?': there is no answer for this prompt"
+        == "parrot was queried with 'Capital of Italy?': there is no answer for this prompt; add it to `answers`"
     )
     assert not caught.value.fatal
 
@@ -57,7 +57,7 @@ def test_a_sequence_is_used_up_in_order():
     with pytest.raises(ModelError, match="down"):
         generate(model)
     assert generate(model).text == "three"
-    with pytest.raises(ModelError, match="all 3 answers are used up"):
+    with pytest.raises(ModelError, match="all 3 answers have been used"):
         generate(model)
     assert model.n_calls == 4
 

@@ -229,8 +229,11 @@ class TestEveryKind:
     def test_one_line_for_a_kind_that_is_none(self, module: ModuleType) -> None:
         vars(module).update(Nothing=Nothing, three=3)
         for name, words in (
-            ("Nothing", "is not a class of kinds; inherit from eval_toolkit.runs.Kind"),
-            ("three", "is not a class of kinds"),
+            (
+                "Nothing",
+                "is not a kind of evaluation; it must be a subclass of eval_toolkit.runs.Kind",
+            ),
+            ("three", "is not a kind of evaluation"),
             ("missing", "no attribute 'missing'"),
         ):
             with pytest.raises(PluginError, match=words) as caught:

@@ -1,4 +1,4 @@
-"""Small real runs that the tests of the report share; each is made once and only read."""
+"""Small runs shared by the report tests; each is created once and only read."""
 
 from collections.abc import Callable
 
@@ -13,19 +13,19 @@ from eval_toolkit.runs import Run
 
 @pytest.fixture(scope="session")
 def rows_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Two scorers on 90 test rows in three languages, with texts, thresholds and findings."""
+    """Return a run of two scorers on 90 rows in three languages, with texts and thresholds."""
     return made_run(tmp_path_factory.mktemp("rows"), "first")
 
 
 @pytest.fixture(scope="session")
 def other_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The same rows, scored with more noise."""
+    """Return a run on the same rows with noisier scores."""
     return made_run(tmp_path_factory.mktemp("rows"), "second", noise=3.0)
 
 
 @pytest.fixture(scope="session")
 def dropped_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The same rows without those that checks wanted dropped."""
+    """Return a run on the same rows without those flagged by checks."""
     checks = [ExactDuplicateCheck()]
     return made_run(
         tmp_path_factory.mktemp("rows"), "dropped", leakage_checks=checks, on_leakage="drop"
@@ -34,13 +34,13 @@ def dropped_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def twice_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Out-of-fold scores of 60 rows, each once for two seeds."""
+    """Return a run with out-of-fold scores of 60 rows for two seeds."""
     return scored_twice(tmp_path_factory.mktemp("rows"))
 
 
 @pytest.fixture(scope="session")
 def shown() -> Callable[[Section], Page]:
-    """Return a section as the page has it, parsed."""
+    """Return a parsed section of the page."""
     from eval_toolkit.report.rendering import environment
     from eval_toolkit.report.sections import Chapter
 
@@ -53,23 +53,23 @@ def shown() -> Callable[[Section], Page]:
 
 @pytest.fixture(scope="session")
 def judged_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A task with wrong answers, one that failed, and a judge."""
+    """Return a task run with wrong answers, one failure and a judge."""
     return report_asked_runs.judged_run(tmp_path_factory.mktemp("task"))
 
 
 @pytest.fixture(scope="session")
 def choice_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A task of choices by log-likelihood."""
+    """Return a multiple-choice run scored by log-likelihood."""
     return report_asked_runs.choice_run(tmp_path_factory.mktemp("task"))
 
 
 @pytest.fixture(scope="session")
 def rollout_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Conversations that failed, broke and held."""
+    """Return a rollout run with failures, an error and conversations without failure."""
     return report_asked_runs.rollout_run(tmp_path_factory.mktemp("rollouts"))
 
 
 @pytest.fixture(scope="session")
 def tree_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Two attacks side by side."""
+    """Return a rollout run with two attacks."""
     return report_asked_runs.tree_run(tmp_path_factory.mktemp("rollouts"))

@@ -196,4 +196,4 @@ class TestTrees:
     def test_nothing_was_said(self) -> None:
         blocks = _card(Graph("Hi", unit_id="u"), SCORING)
         assert messages(blocks) == []
-        assert notes(blocks, "skipped") == ["There is no turn."]
+        assert notes(blocks, "skipped") == ["There are no turns."]

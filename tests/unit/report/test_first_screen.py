@@ -120,7 +120,9 @@ def test_questions_are_counted_and_truncated_answers_named(tmp_path: Path) -> No
     run = asked(tmp_path, ScriptedModel(reply, name="m"))
     assert said(run).startswith("Answers 30 of 40 questions correctly [")
     found = facts(run)
-    assert found["truncated"].said.startswith("20 of 40 answers were cut: 20 at the token limit")
+    assert found["truncated"].said.startswith(
+        "20 of 40 answers were truncated: 20 at the token limit"
+    )
     assert found["truncated"].tone == "warning"
     assert found["not known"].tone == "unknown"
 

@@ -139,7 +139,7 @@ class TestTasks:
         used = run.results["stopping"]["n_used"]
         said = section_of(run).data["how"][-1]
         assert said.startswith(
-            f"Stopped early: {used} of 400 samples count, {400 - used} were saved"
+            f"Stopped early: {used} of 400 samples were used, {400 - used} were saved"
         )
 
     def test_agreement_of_votes_is_told(self, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ class TestRows:
 @given(k=st.integers(1, 10**6))
 def test_meanings_name_their_number(k: int) -> None:
     assert meaning_of(f"asr@{k}") == f"the target failed in at least one of {k} rollouts"
-    assert meaning_of(f"right_pass@{k}") == f"at least one of {k} attempts is right"
+    assert meaning_of(f"right_pass@{k}") == f"at least one of {k} attempts is correct"
 
 
 @pytest.mark.parametrize("kind", ["rows", "task", "rollout"])

@@ -52,7 +52,7 @@ def test_the_chart_library_that_ends_its_process_costs_a_page_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def dies(*_: object) -> bytes:
-        raise ArtifactError("a chart could not be drawn: the chart library crashed on it")
+        raise ArtifactError("a chart could not be drawn: the chart library crashed")
 
     monkeypatch.setattr("eval_toolkit.report.plots.static_images.picture", dies)
     assert rendering.chart_library.__wrapped__() == ""

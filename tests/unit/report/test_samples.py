@@ -331,7 +331,7 @@ class TestReferences:
         cards = [card for cards in lists_of(choice_run).values() for card in cards]
         assert {text(card["blocks"], "reference") for card in cards} == {None}
         assert section_of(choice_run).notes == [
-            "bars are each choice's share of the probability of all choices"
+            "bars show each choice's share of the total probability of all choices"
         ]
 
     def test_runs_without_them_go_by_the_grades(

@@ -108,7 +108,7 @@ def test_of_many_slices_the_worst_are_drawn(tmp_path: Path, higher: bool) -> Non
     described = section.data["figures"][0].spec["description"]
     assert all(f" s{i:02}: " in described for i in worst)
     assert described.count(": 0.") == 5
-    assert section.notes == ["model: 61 slices, the 5 with the worst accuracy are drawn"]
+    assert section.notes == ["model: 61 slices, of which the 5 with the worst accuracy are drawn"]
     assert len(section.data["tables"][0].texts()) == 61
 
 
@@ -117,7 +117,7 @@ def test_the_least_favourable_brier_is_the_highest(tmp_path: Path) -> None:
     given = {f"s{i:02}": {"model": {"brier": i / 60}} for i in range(60)}
     section = slices.build(stored_cells(tmp_path, given), Wanted(n_samples=4))
     assert section is not None
-    assert section.notes == ["model: 60 slices, the 4 with the worst brier are drawn"]
+    assert section.notes == ["model: 60 slices, of which the 4 with the worst brier are drawn"]
     described = section.data["figures"][0].spec["description"]
     assert [f"s{i:02}: " in described for i in (0, 55, 56, 59)] == [False, False, True, True]
 
@@ -126,7 +126,7 @@ def test_without_a_direction_nothing_is_called_worst(tmp_path: Path) -> None:
     given = {f"s{i:02}": {"model": {"reward": i / 60}} for i in range(60)}
     section = slices.build(stored_cells(tmp_path, given), Wanted(n_samples=4))
     assert section is not None
-    assert section.notes == ["model: 60 slices, the first 4 are drawn"]
+    assert section.notes == ["model: 60 slices, of which the first 4 are drawn"]
     described = section.data["figures"][0].spec["description"]
     assert [f"s{i:02}: " in described for i in (0, 3, 4, 59)] == [True, True, False, False]
 

@@ -92,7 +92,7 @@ def test_the_section_shows_the_cells(tmp_path: Path, reply: str, share: float) -
 
 def test_few_conversations_are_called_so(rollout_run: Run) -> None:
     (note,) = [note for note in section_of(rollout_run).notes if "fewer" in note]
-    assert note == "7 conversations: with fewer than 20 intervals may cover less"
+    assert note == "7 conversations: with fewer than 20, intervals may undercover"
 
 
 def test_a_scorer_of_the_end_says_nothing_before() -> None:

@@ -134,9 +134,13 @@ def test_the_reply_that_failed_is_shown_of_several_turns() -> None:
         ((PROMPTS, bot), {"scorer": "nosuch"}, "there is no text scorer 'nosuch'"),
         ((PROMPTS, bot), {"scorer": later}, "is a coroutine function"),
         (([], bot), {"scorer": harm}, "`seeds` is empty"),
-        ((PROMPTS, bot), {"scorer": harm, "target": bot}, "are given twice"),
+        ((PROMPTS, bot), {"scorer": harm, "target": bot}, "are passed twice"),
         ((3, bot), {"scorer": harm}, "`seeds` must be a list of prompts, a frame or a file"),
-        ((System(["a"], ["b"]), PROMPTS), {"scorer": harm}, "`scorer` is an option of the System"),
+        (
+            (System(["a"], ["b"]), PROMPTS),
+            {"scorer": harm},
+            "`scorer` must be passed to the System",
+        ),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[Any, ...], options: dict[str, Any], said: str) -> None:

@@ -97,7 +97,7 @@ class TestRescoring:
         run(tmp_path / "a", stop_on_success=True)
         done = rescore_rollouts(tmp_path / "a", IDIOT)
         assert any(
-            "conversations ended where words reported a failure" in note for note in done.notes
+            "conversations ended when words detected a failure" in note for note in done.notes
         )
 
     def test_what_the_first_scorer_decided_is_said_of_a_rescored_run_too(self, tmp_path):
@@ -106,7 +106,7 @@ class TestRescoring:
         rescore_rollouts(tmp_path / "a", other, tmp_path / "b")
         done = rescore_rollouts(tmp_path / "b", IDIOT)
         assert any(
-            "conversations ended where words reported a failure" in note for note in done.notes
+            "conversations ended when words detected a failure" in note for note in done.notes
         )
 
     def test_a_folder_that_is_taken_is_said_before_a_judge_is_asked(self, tmp_path):
@@ -240,7 +240,7 @@ class TestSeedTables:
     def test_a_damaged_table(self, tmp_path):
         table = seed_table(SEEDS)
         less = {name: column for name, column in table.items() if name != "topic"}
-        with pytest.raises(ArtifactError, match="without seed prompts"):
+        with pytest.raises(ArtifactError, match="does not contain its seed prompts"):
             seeds_of(stored(tmp_path / "less", less))
         table["input"][1] = "other"
         with pytest.raises(ArtifactError, match="row 1"):

@@ -226,7 +226,7 @@ class TestWhoseAnswers:
         again = run_rollouts(Mine(threading.Lock()), SEEDS, tmp_path / "r", depth=1)
         assert again.n_reused == 12
         assert again.notes == (
-            "stored answers were used; it is unknown whether they come from the same model",
+            "stored answers were reused; it is unknown whether they come from the same model",
         )
 
     def test_a_tester_that_sees_scores_is_asked_again_where_they_are_others(self, tmp_path):

@@ -118,7 +118,11 @@ class TestLists:
             ([{"prompt": ["a"]}], InvalidInputError, "must be a string"),
             ([{"prompt": 5}], InvalidInputError, "a prompt must be a string"),
             ([{"prompt": None}], InvalidInputError, "the prompt is empty"),
-            ([{"words": "a"}], InvalidInputError, "the columns are 'words'; name it with `prompt`"),
+            (
+                [{"words": "a"}],
+                InvalidInputError,
+                "the columns are 'words'; specify the column with `prompt`",
+            ),
             (
                 [SeedPrompt("a", id="1"), SeedPrompt("b", id="1")],
                 InvalidInputError,

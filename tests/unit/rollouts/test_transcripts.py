@@ -109,7 +109,7 @@ class TestJsonLines:
         one, other = lines([own, empty])
         assert [m["content"] for m in one["messages"]] == ["p", "r"]
         assert (other["messages"], other["nodes"]) == ([], [])
-        assert (other["status"], other["reason"]) == ("skipped", "there is no turn")
+        assert (other["status"], other["reason"]) == ("skipped", "there are no turns")
 
     @given(st.text(st.characters(), max_size=20))
     def test_any_text_comes_back(self, text: str) -> None:
@@ -141,7 +141,7 @@ class TestCsv:
     def test_a_rollout_that_never_began_is_a_row(self) -> None:
         (row,) = rows([Graph("seed", unit_id="b")])
         assert (row["node_id"], row["turn"], row["status"]) == ("", "0", "skipped")
-        assert (row["seed_prompt"], row["reason"]) == ("seed", "there is no turn")
+        assert (row["seed_prompt"], row["reason"]) == ("seed", "there are no turns")
 
     @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
     def test_any_text_comes_back(self, text: str) -> None:
@@ -184,8 +184,8 @@ class TestMarkdown:
         assert "**Target**\n\nnothing\n" in text
         assert "**Target**\n\nan empty text\n" in text
         assert "- `tox`: `error: no score`" in text
-        assert "Unknown whether the target failed (no verdict on 1 of 2 turns)." in text
-        assert "skipped: `there is no turn`" in text
+        assert "It is unknown whether the target failed (no verdict for 1 of 2 turns)." in text
+        assert "skipped: `there are no turns`" in text
         safe = "".join(transcripts([chain(event=False)], "md"))
         assert "The target did not fail in 2 turns." in safe
 
@@ -287,7 +287,7 @@ class TestFiles:
         assert path.read_text().startswith("# Transcripts")
 
     def test_what_cannot_be_written(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInputError, match="or set `format`"):
+        with pytest.raises(InvalidInputError, match="or pass `format`"):
             write_transcripts([], tmp_path / "a.doc")
         (tmp_path / "file").write_text("")
         with pytest.raises(ArtifactError, match="cannot write"):

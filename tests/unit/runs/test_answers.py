@@ -101,7 +101,7 @@ def test_without_a_grade_nothing_is_wrong_or_right():
     records = Records.from_columns({"text": ["x", "y"]}, unit_id=["a", "b"])
     found = answers_of({("s", "m"): records})
     assert "correct" not in found.columns
-    with pytest.raises(InvalidInputError, match="no grade says"):
+    with pytest.raises(InvalidInputError, match="no grade indicates"):
         found.wrong()
 
 

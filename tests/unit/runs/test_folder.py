@@ -403,7 +403,7 @@ def test_files_that_are_no_run_are_not_replaced_unasked(tmp_path):
     assert (tmp_path / "results.json").read_text() == "precious"
     assert write_run(tmp_path, results=payload(), manifest={}, overwrite=True).run_id == "r1"
     (tmp_path / "file").write_text("")
-    with pytest.raises(ArtifactError, match="is a file; a run needs a folder"):
+    with pytest.raises(ArtifactError, match="is a file; pass a folder for the run"):
         write_run(tmp_path / "file", results=payload(), manifest={})
 
 
@@ -682,7 +682,7 @@ def test_a_disk_that_refuses_a_rename_leaves_a_wreck_that_says_so(run, monkeypat
         return real(self, target)
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(ArtifactError, match="Input/output error; the run is incomplete, write it"):
+    with pytest.raises(ArtifactError, match="Input/output error; the run is incomplete; write it"):
         write_run(run.path, results=payload(), manifest={}, records=some_records(), overwrite=True)
     assert run_state(run.path) == "incomplete: the command that wrote it did not finish"
 

@@ -85,7 +85,7 @@ def test_what_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
     with (
-        pytest.raises(ArtifactError, match="is a file; a run needs a folder"),
+        pytest.raises(ArtifactError, match="is a file; pass a folder for the run"),
         open_run(tmp_path / "manifest.json", manifest=HEAD),
     ):
         pass
@@ -105,6 +105,6 @@ def test_an_altered_table_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../out.parquet", "records.parquet", "responses.csv"])
 def test_names_of_tables(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"must be a \.parquet file's name"):
+    with pytest.raises(InvalidInputError, match=r"must be the name of a \.parquet file"):
         write_run(tmp_path / "r", results=RESULTS, manifest=HEAD, tables={name: TABLE})
     assert not (tmp_path / "r").exists()

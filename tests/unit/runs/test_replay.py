@@ -140,9 +140,9 @@ def test_what_is_not_stored_is_an_error_that_says_so(source):
     outcomes = run_jobs(jobs, ReplayModel(path))
     assert outcomes[-2].error.kind == "other"
     assert outcomes[-2].error.message.endswith(
-        " does not have an answer of clever to 'never asked' with these parameters"
+        " does not contain an answer of clever to 'never asked' with these parameters"
     )
-    assert "does not have more than 1 answers of clever" in outcomes[-1].error.message
+    assert "does not contain more than 1 answer of clever" in outcomes[-1].error.message
     other = GenerateRequest("question 0", max_tokens=3)
     with pytest.raises(ModelError, match="with these parameters"):
         asyncio.run(ReplayModel(path).generate(other))
@@ -162,7 +162,7 @@ def test_a_cache_of_several_models_needs_a_name(tmp_path):
             run_jobs(JOBS[:1], CachedModel(ScriptedModel(f"I am {name}", name=name), cache))
     path = tmp_path / "cache.sqlite"
     with pytest.raises(
-        InvalidInputError, match="contains answers of one, two; choose one with `name`"
+        InvalidInputError, match="contains answers of one, two; select one with `name`"
     ):
         ReplayModel(path)
     with pytest.raises(InvalidInputError, match="no answers of 'three'; choose from one, two"):
@@ -174,7 +174,7 @@ def test_models_of_one_name_are_not_mixed_up(tmp_path):
     with ResponseCache(tmp_path / "cache.sqlite") as cache:
         for text in ("x", "y"):
             run_jobs(JOBS[:1], CachedModel(ScriptedModel(text), cache))
-    with pytest.raises(InvalidInputError, match="2 models called 'scripted', which differ"):
+    with pytest.raises(InvalidInputError, match="2 models named 'scripted' with different"):
         ReplayModel(tmp_path / "cache.sqlite", name="scripted")
 
 
@@ -198,7 +198,7 @@ def test_nothing_to_replay_is_said(tmp_path):
     with pytest.raises(ArtifactError, match="contains no answers of a model"):
         ReplayModel(tmp_path / "r")
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(ArtifactError, match="does not say which model it recorded"):
+    with pytest.raises(ArtifactError, match="does not name the model that it recorded"):
         ReplayModel(tmp_path / "empty.jsonl")
     ResponseCache(tmp_path / "empty.sqlite").close()
     with pytest.raises(ArtifactError, match="contains no answers of a model"):

@@ -217,7 +217,7 @@ class TestStoredScores:
         assert sum(told["n_asked"] for told in again.judges.values()) == 0
 
     def test_a_refusal_alone_is_refused_in_one_line(self, runs: Path) -> None:
-        with pytest.raises(InvalidInputError, match="`scorer` is missing; pass it together") as it:
+        with pytest.raises(InvalidInputError, match="`refusal` is passed without `scorer`") as it:
             rescore(runs / "rollouts", refusal=False)
         assert "\n" not in str(it.value)
 

@@ -355,7 +355,7 @@ class TestRuns:
         assert len(run.records("test", "s", "language=en")) == 4
         with pytest.raises(MissingColumnError, match="have no part 'topic'; they have 'language'"):
             run.records("test", "s", "topic=x")
-        with pytest.raises(MissingColumnError, match="no record belongs to the part"):
+        with pytest.raises(MissingColumnError, match="no records belong to the part"):
             run.records("test", "s", "language=it")
 
     def test_a_run_is_no_sequence(self, tmp_path: Path) -> None:

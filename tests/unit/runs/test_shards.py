@@ -342,9 +342,9 @@ def other_runs() -> dict[str, tuple[Callable[[Path], Any], str]]:
     model, rows = ScriptedModel(said), sums()
     other = [{**row, "question": row["question"].replace("+", "plus")} for row in rows]
     return {
-        "doubled": (quiz(shard="1/2"), r"is shard 1/2, like .*; pass each shard once"),
+        "doubled": (quiz(shard="1/2"), r"is shard 1/2, and so is .*; pass each shard once"),
         "another n": (quiz(shard="2/3"), r"is shard 2/3, but .* is 1/2; pass shards of one run"),
-        "whole": (quiz(shard=None), r"is not a shard of a run; run it with --shard i/n"),
+        "whole": (quiz(shard=None), r"not a shard of a run; run it with --shard i/n"),
         "limit": (quiz(limit=3), r"has config\.limit = 3, but .* has null"),
         "seed": (quiz(seed=7), r"has config\.seed = 7, but .* has 42"),
         "decoding": (quiz(max_tokens=5), r"has config\.decoding\.max_tokens = 5, but"),
@@ -381,11 +381,11 @@ ODD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "twice": (lambda told: told["config"].update(shard="2,2/2"), "a number from 1 to 2"),
     "list": (lambda told: told["config"].update(shard=[2, 2]), "it must be a string"),
     "huge": (lambda told: told["config"].update(shard="2/" + "9" * 5000), "it must be i/n"),
-    "no whole": (lambda told: told.pop("shard"), "is not a shard of a run"),
+    "no whole": (lambda told: told.pop("shard"), "not a shard of a run"),
     "whole": (lambda told: told.update(shard=7), "shard: is 7; it must be object"),
     "notes": (lambda told: told["shard"].update(notes=3), "notes: is 3; it must be array"),
-    "others": (lambda told: told["shard"].update(item_set_hash="0"), "contains other items"),
-    "number": (lambda told: told["config"].update(shard="1/2"), "is shard 1/2, like"),
+    "others": (lambda told: told["shard"].update(item_set_hash="0"), "its units differ from those"),
+    "number": (lambda told: told["config"].update(shard="1/2"), "is shard 1/2, and so is"),
     "seconds": (lambda told: told.update(wall_clock_seconds="x"), "wall_clock_seconds"),
     "units": (lambda told: told.update(units={"n_cut": "x"}), "units"),
 }
@@ -426,7 +426,7 @@ def test_other_grades_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="the shards have n = 11, but this merge has 4"):
         merge_runs(shards, tmp_path / "out", kind=Halving(4))
     quizzes = sharded(quiz_run, tmp_path / "q", 2)
-    with pytest.raises(InvalidInputError, match=r"the shards have graders.*omit it"):
+    with pytest.raises(InvalidInputError, match=r"the shards have graders.*omit the option"):
         merge_runs(quizzes, tmp_path / "out", graders=["f1"], max_error_rate=1.0)
     assert not (tmp_path / "out").exists()
 
@@ -487,7 +487,7 @@ def test_a_kind_that_asks_about_all_units_is_refused(tmp_path: Path) -> None:
         def share(self, shard: Shard) -> "Greedy":
             return self
 
-    with pytest.raises(InvalidInputError, match="'halving' evaluates units that are not in it"):
+    with pytest.raises(InvalidInputError, match="'halving' evaluates units outside the shard"):
         drive(Greedy(), tmp_path / "run", name="halves", shard="1/2")
 
 

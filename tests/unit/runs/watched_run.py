@@ -1,4 +1,4 @@
-"""A run to be watched: ``python watched_run.py FOLDER DELAY`` runs a task against a slow model."""
+"""Run of a slow model, for viewer tests: ``python watched_run.py FOLDER DELAY``."""
 
 import asyncio
 import sys

@@ -323,7 +323,7 @@ class TestForeignTypes:
             ([-4], r"rows\[0\] is -4; there are 3 records"),
             ([True, False], r"`rows` is a mask of shape \(2,\); there are 3 records"),
             ([0.5], "`rows` must contain positions or be a mask"),
-            ([0, 2, -1], r"rows\[2\] is 2, as before; each record may be selected only once"),
+            ([0, 2, -1], r"rows\[2\] is 2 again; each record may be selected only once"),
         ],
     )
     def test_take(self, rows: Any, message: str) -> None:

@@ -203,12 +203,12 @@ class TestContract:
             "no interval: 2 positive rows; an interval for pr_auc needs at least 3 of each class"
         )
         assert card["mine"].ci is None
-        assert card["mine"].reason == "bootstrap unavailable: 9 rows, at least 10 are needed"
+        assert card["mine"].reason == "bootstrap unavailable: 9 rows; at least 10 are needed"
         assert card["brier"].ci is not None  # a mean in a known range, in closed form
         asked = scorecard(Y[:9], S[:9], metrics=[ms.pr_auc, ms.brier], method="BCa")
         for cell in asked.values():
             assert cell.ci is None
-            assert cell.reason == "bootstrap unavailable: 9 rows, at least 10 are needed"
+            assert cell.reason == "bootstrap unavailable: 9 rows; at least 10 are needed"
 
     def test_ten_rows_are_enough(self) -> None:
         y, s = [0, 1] * 5, [0.1, 0.4, 0.5, 0.3, 0.2, 0.9, 0.7, 0.8, 0.6, 0.45]
@@ -216,7 +216,7 @@ class TestContract:
 
     def test_few_groups_count_as_few(self) -> None:
         card = scorecard(Y, S, metrics=[ms.pr_auc], groups=np.arange(150) % 9)
-        assert card["pr_auc"].reason == "bootstrap unavailable: 9 groups, at least 10 are needed"
+        assert card["pr_auc"].reason == "bootstrap unavailable: 9 groups; at least 10 are needed"
         assert (card["pr_auc"].n_units, card["pr_auc"].n_groups) == (150, 9)
 
     def test_undefined_on_many_resamples_says_so(self) -> None:
@@ -243,7 +243,7 @@ class TestContract:
         # ((1 − 0.95) / 2)^(1/10): ten negatives are the smaller class
         assert cell.ci.ci_low == pytest.approx(0.025**0.1)
         assert cell.ci.ci_high == 1.0
-        assert cell.reason == "every resample is at the metric's bound"
+        assert cell.reason == "every resample attains the metric's bound"
 
     def test_no_metrics_is_an_empty_card(self) -> None:
         assert dict(scorecard(Y, S, metrics=[])) == {}

@@ -213,7 +213,7 @@ class TestGroups:
     def test_one_group_says_so(self) -> None:
         cell = mean_cell(as_samples(BINARY, ["one"] * N))
         assert (cell.status, cell.ci) == ("ok", None)
-        assert cell.reason == "no interval: 1 groups, at least 3 are needed"
+        assert cell.reason == "no interval: 1 groups; at least 3 are needed"
 
 
 class TestKinds:
@@ -369,7 +369,7 @@ class TestMethods:
 
     def test_few_units(self) -> None:
         cell = mean_cell(Records.from_columns({"score": [0.5, 0.25]}))
-        assert cell.reason.startswith("no interval: 2 values, at least 3 are needed")
+        assert cell.reason.startswith("no interval: 2 values; at least 3 are needed")
         assert interval(mean_cell(Records.from_columns({"score": [1, 0]}))).method == "wilson"
 
 
@@ -495,7 +495,7 @@ class TestNothingMeasured:
         cell = summarise(records, [ms.pass_at_k("x", 64)])["x_pass@64"]
         assert (cell.status, cell.reason) == (
             "skipped",
-            "no unit has a value: 0 errors, 3 skipped; at most 2 of 64 attempts have one",
+            "no unit has a value: 0 errors, 3 skipped; at most 2 of 64 attempts have a value",
         )
 
     def test_a_slice_in_which_everything_failed_has_its_cell(self) -> None:
@@ -654,4 +654,4 @@ def test_a_method_that_does_not_apply_is_said() -> None:
     cell = summarise(Records.from_rows(y, s), [ms.pr_auc], method="wilson")["pr_auc"]
     assert cell.ci is not None
     assert cell.ci.method == "score"
-    assert cell.reason.startswith("wilson applies to means of columns")
+    assert cell.reason.startswith("wilson applies only to means of columns")

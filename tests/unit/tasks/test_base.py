@@ -222,7 +222,7 @@ class TestIdentity:
         task.samples()
         assert len(task.data_notes) == 1
         assert "'id' is 1, as in row 1" in task.data_notes[0]
-        assert "(and in 4 more places)" in task.data_notes[0]
+        assert "(and 4 more)" in task.data_notes[0]
 
     def test_the_prompt_does_not_change_it(self) -> None:
         rows = {"test": sums(8), "train": sums(8, 100)}
@@ -306,7 +306,9 @@ class TestExamples:
         (sample,) = Sums(2, rows=rows).samples()
         questions = [m.content for m in sample.messages if m.role is Role.USER]
         assert questions.count("0 + 0 =") == 1
-        with pytest.raises(InvalidInputError, match="has 2 items that differ from it"):
+        with pytest.raises(
+            InvalidInputError, match="has only 2 distinct items other than this one"
+        ):
             Sums(3, rows=rows).samples()
 
     def test_fewer_examples_are_the_first_of_more(self) -> None:
@@ -405,7 +407,9 @@ class TestMessages:
             InvalidInputError, match=r"row 1: the initial prompt text .* must be a user"
         ):
             Answered(rows=sums(1)).samples()
-        with pytest.raises(InvalidInputError, match="there is no user message to append to"):
+        with pytest.raises(
+            InvalidInputError, match="the prompt has no user message to append it to"
+        ):
             Answered(rows=sums(1), user_prompt_suffix="!").samples()
 
     @pytest.mark.parametrize("text", ["", None])

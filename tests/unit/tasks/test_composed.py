@@ -126,7 +126,12 @@ class TestChoices:
                 {"answer_is": "text"},
                 "is not the text of a choice; the texts are 'x', 'y'",
             ),
-            (["x", "y"], "q", {"answer_map": {"p": 0}}, "the answer is 'q'; answer_map has 'p'"),
+            (
+                ["x", "y"],
+                "q",
+                {"answer_map": {"p": 0}},
+                "the answer is 'q', which is not in answer_map; its keys are 'p'",
+            ),
             (
                 [{"text": "x", "label": "A"}] * 2,
                 "A",
@@ -143,7 +148,7 @@ class TestChoices:
             ({"text": ["x"], "label": ["A", "B"]}, "A", {}, "1 choices but 2 labels"),
             ({"x": 0, "y": 5}, None, {}, "map a string to 5"),
             ({"x": 0, "y": 0}, None, {}, "no choice is marked as correct"),
-            ([], 0, {}, "no choices"),
+            ([], 0, {}, "the list of choices is empty"),
             (["x", ""], 0, {}, "choice 2 is empty"),
             ("['x']", 0, {}, r"they must be a list \(set parse=true"),
             ([["x"]], 0, {}, "a choice is a list"),

@@ -251,10 +251,12 @@ class TestLabels:
 
     def test_missing_or_of_another_length(self, tmp_path: Path) -> None:
         path = jsonl(tmp_path / "valid.jsonl", ROWS)
-        with pytest.raises(MissingFileError, match=r"tried valid-labels\.lst, valid_labels\.lst"):
+        with pytest.raises(
+            MissingFileError, match=r"looked for valid-labels\.lst, valid_labels\.lst"
+        ):
             self.Labelled(data=path).samples()
         (tmp_path / "valid-labels.lst").write_text("1\n")
-        with pytest.raises(ArtifactError, match=r"has 1 labels, but .* has 2 rows"):
+        with pytest.raises(ArtifactError, match=r"contains 1 labels, but .* contains 2 rows"):
             self.Labelled(data=path).samples()
 
     def test_labels_in_the_rows_do(self, tmp_path: Path) -> None:
@@ -429,13 +431,13 @@ class TestDatasets:
         class Unlocked(Locked):
             DATASET_PATH = "someone/else"
 
-        with pytest.raises(ArtifactError, match="there is no revision of 'someone/else'"):
+        with pytest.raises(ArtifactError, match="contains no revision of 'someone/else'"):
             Unlocked()
 
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            (None, "no such file; it must list the revisions"),
+            (None, "no such file; it must map datasets to revisions"),
             ("{", "malformed JSON"),
             ("[1]", r"contains \[1\]; it must map datasets to revisions"),
         ],

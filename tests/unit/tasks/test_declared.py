@@ -121,7 +121,7 @@ class TestFiles:
             ("", r"\[task\] name is missing"),
             ('[task]\nname = "x"', r"\[prompt\] instruction is missing"),
             ("[tasks]", "there is no table 'tasks'; did you mean 'task'?"),
-            ("name = 'x'", r"'name' belongs below \[task\]"),
+            ("name = 'x'", r"'name' belongs in the table \[task\]"),
             (f"{SMALL}ciu = 1", r"\[prompt\]: there is no key 'ciu'; did you mean 'cue'"),
             (f"{SMALL}[decoding]\nzzz = 1", r"\[decoding\]: there is no key 'zzz'; there are max_"),
             ("task = 3", r"\[task\] is 3; it must be a table"),
@@ -136,7 +136,7 @@ class TestFiles:
             (f"{SMALL}[decoding]\nmax_tokens = -1", "max_tokens is -1; it must be a number"),
             (
                 f"{SMALL}[graders]\nx = 3",
-                r"\[graders\] is .*; it must be a list of names, or a table of options",
+                r"\[graders\] is .*; it must be a list of names, or a table that maps names to options",
             ),
             (
                 SMALL.replace("[prompt]", 'response = "loglikelihoods"\n[prompt]'),
@@ -217,7 +217,7 @@ class TestNames:
             load_task(f"{path}:Alfa")
         path.write_text(PYTHON.format(name="Alpha") + PYTHON.format(name="Beta"))
         with pytest.raises(
-            PluginError, match=r"defines 2 task classes \(Alpha, Beta\); name one as"
+            PluginError, match=r"defines 2 task classes \(Alpha, Beta\); select one with"
         ):
             load_task(path)
         assert load_task(f"{path}:Beta", rows=ROWS).NAME == "Beta"

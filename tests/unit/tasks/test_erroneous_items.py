@@ -95,7 +95,7 @@ def test_what_is_left_out_is_said(tmp_path: Path):
 
     done = run_task(redux(), ScriptedModel(likely), tmp_path / "r")
     said = (
-        "7 of 10 items are excluded: the field 'error_type' marks them as wrong groundtruth (4), "
+        "7 of 10 items are excluded, because the field 'error_type' marks them as wrong groundtruth (4), "
         "bad question clarity (1), multiple correct answers (1), no correct answer (1)"
     )
     assert said in done.notes
@@ -136,7 +136,8 @@ def test_an_empty_mark_is_not_ok():
 
 def test_where_every_item_is_marked():
     with pytest.raises(
-        InvalidInputError, match=r"no items are left: .*expert \(2\), and only 'ok' items"
+        InvalidInputError,
+        match=r"all items are excluded: .*expert \(2\), and only items marked 'ok'",
     ):
         redux([row(0, "expert"), row(1, "expert")]).samples()
 
@@ -144,7 +145,7 @@ def test_where_every_item_is_marked():
 def test_corrections_need_choices_and_fields():
     data = DataSpec(flag_field="error_type", correction_field="correct_answer")
     prompt = Prompt(instruction="{question}")
-    with pytest.raises(InvalidInputError, match="`corrected` needs a task with choices"):
+    with pytest.raises(InvalidInputError, match="`corrected` requires a task with choices"):
         Task("t", prompt, CompletionSpec(answer="a"), data=data, rows=ROWS, corrected=True)
     chosen = ChoicesSpec(choices="choices", answer="answer")
     with pytest.raises(InvalidInputError, match="set flag_field and correction_field"):

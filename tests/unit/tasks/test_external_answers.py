@@ -113,7 +113,7 @@ def test_each_row_by_the_grader_that_it_names(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "options", "error", "said"),
     [
-        ([], {}, InvalidInputError, "there are no rows"),
+        ([], {}, InvalidInputError, "contains no rows"),
         ([{"q": "x"}], {}, MissingColumnError, "no column contains the answers.*'q'"),
         ([{"answer": "x"}], {}, MissingColumnError, "no column contains the references"),
         (

@@ -220,13 +220,13 @@ def test_a_column_that_was_announced_and_not_given_is_an_error():
 
 
 def test_two_graders_cannot_fill_one_column():
-    with pytest.raises(InvalidInputError, match="'exact_match' and 'exact_match' both fill"):
+    with pytest.raises(InvalidInputError, match="'exact_match' and 'exact_match' both define"):
         grader_columns([ExactMatch(), ExactMatch(ignore_case=True)])
     columns = grader_columns([ExactMatch(), ExactMatch(ignore_case=True, name="loose")])
     assert list(columns) == ["exact_match", "loose"]
     with pytest.raises(InvalidInputError, match="no graders"):
         grader_columns([])
-    with pytest.raises(InvalidInputError, match="nothing to measure"):
+    with pytest.raises(InvalidInputError, match="pass at least one sample"):
         measure(Plain(), [], [])
 
 

@@ -323,7 +323,7 @@ class TestTasks:
 
     def test_a_run_that_nothing_changed_says_so(self) -> None:
         done = run_task(perturbed(quiz(), Perturbation("upper", 0.0)), ScriptedModel("A1"))
-        assert done.notes == ("the perturbation changes none of the prompts that were compared",)
+        assert done.notes == ("the perturbation changes none of the compared prompts",)
 
     def test_a_task_that_writes_its_requests_itself_is_refused(self) -> None:
         class Own(BaseTask[str]):
@@ -335,7 +335,7 @@ class TestTasks:
             ) -> list[Sample]:
                 return [Sample(str(index), subject, [Message("user", "x")], text="x")]
 
-        with pytest.raises(InvalidInputError, match="builds its requests itself"):
+        with pytest.raises(InvalidInputError, match="constructs its requests itself"):
             perturbed(Own(rows=[{"q": "x"}]), Perturbation("upper")).samples()
 
     def test_other_things_are_refused(self) -> None:

@@ -114,9 +114,9 @@ class TestRotatedTask:
         assert moved["prompt_fingerprint"] != told["prompt_fingerprint"]
 
     def test_what_cannot_be_rotated_is_named(self) -> None:
-        with pytest.raises(InvalidInputError, match="are not in the prompt"):
+        with pytest.raises(InvalidInputError, match="do not contain the choices"):
             rotated(quiz(4, style=None), 1)
-        with pytest.raises(InvalidInputError, match="are not in the prompt"):
+        with pytest.raises(InvalidInputError, match="do not contain the choices"):
             rotated(quiz(4, style="cloze"), 1)
         with pytest.raises(InvalidInputError, match="generates its answers"):
             rotated(quiz(4, style="mc_completion"), 1)
@@ -298,7 +298,7 @@ class TestPartsOfIt:
         first, other = (
             picks([0], [r], [2], content_hash=[digest]) for r, digest in ((0, "x"), (1, "y"))
         )
-        with pytest.raises(InvalidInputError, match="differs from that in earlier"):
+        with pytest.raises(InvalidInputError, match="differs from the unit in earlier"):
             position_bias([first, other])
         with pytest.raises(InvalidInputError, match="at least two"):
             position_bias([first])

@@ -155,7 +155,7 @@ def test_two_braces_around_another_word_are_braces() -> None:
 def test_what_is_missing_is_said_with_what_to_type() -> None:
     with pytest.raises(MissingColumnError, match=r'pass a prompt, such as --prompt "\{frage\}"'):
         questions_task([{"frage": "?", "antwort": "!"}])
-    with pytest.raises(MissingColumnError, match="name it with --answer COLUMN"):
+    with pytest.raises(MissingColumnError, match="specify it with --answer COLUMN"):
         run_task([{"question": "?", "antwort": "!"}], knows)
     done = run_task([{"question": "?", "antwort": "Paris"}], knows, answer="antwort")
     assert done.card["match"].value == 1.0
@@ -165,7 +165,7 @@ def test_what_is_missing_is_said_with_what_to_type() -> None:
         questions_task([{"question": "?", "answer": "!", "grader": "exakt_match"}])
     with pytest.raises(InvalidInputError, match="`prompt`: the task 'questions' defines its own"):
         run_task(questions_task(ROWS), knows, prompt="{question}!")
-    with pytest.raises(InvalidInputError, match="there are no questions"):
+    with pytest.raises(InvalidInputError, match="contains no questions"):
         questions_task([])
     for odd in (5, [5]):
         with pytest.raises(InvalidTypeError):

@@ -240,5 +240,5 @@ class TestReports:
         assert "No answer: the reply ends inside its reasoning." in notes(second, "error")
         write_report([done.run], tmp_path / "report.html")
         page = (tmp_path / "report.html").read_text(encoding="utf-8")
-        assert "Reasoning, which is not graded" in page
+        assert "Reasoning (not graded)" in page
         assert "No answer: the reply ends inside its reasoning." in page

@@ -699,7 +699,7 @@ def test_an_estimate_asks_nothing():
     assert plain.completion_tokens == 0
     assert plain.how == "one token per 4 characters"
     assert plain.cost is None
-    with pytest.raises(InvalidInputError, match="the same every time"):
+    with pytest.raises(InvalidInputError, match="the same in every attempt"):
         estimate(Choose(rows=PLAIN_ROWS), attempts=2)
 
 
@@ -919,7 +919,7 @@ def test_loglikelihoods_are_not_decoded():
         InvalidInputError, match=r"`temperature` is 0\.5, but 'Choose' requests log"
     ):
         run_task(task, model(), temperature=0.5)
-    with pytest.raises(InvalidInputError, match="the same every time"):
+    with pytest.raises(InvalidInputError, match="the same in every attempt"):
         run_task(task, model(), attempts=2)
 
 

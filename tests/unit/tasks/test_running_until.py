@@ -157,14 +157,14 @@ class TestDecided:
         done = run_task(words(200, 100), ScriptedModel("x"), tmp_path / "b", until=rule)
         assert done.results["stopping"]["n_total"] == 50
         assert any(
-            note.startswith("150 samples are excluded: the other run lacks them")
+            note.startswith("150 samples are excluded, because the other run lacks them")
             for note in done.notes
         )
 
     def test_a_run_is_not_compared_with_itself(self, tmp_path: Path):
         run_task(words(20, 10), ScriptedModel("x"), tmp_path / "a")
         rule = UntilDecided(tmp_path / "a")
-        with pytest.raises(InvalidInputError, match="the run's own folder"):
+        with pytest.raises(InvalidInputError, match="the folder of this run"):
             run_task(words(20, 10), ScriptedModel("x"), tmp_path / "a", until=rule)
 
     def test_no_difference_goes_to_the_end(self, tmp_path: Path):

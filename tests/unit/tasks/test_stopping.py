@@ -272,7 +272,7 @@ class TestUntilWidth:
             (UntilWidth(0.1, "right_macro"), [RIGHT], {}, "`metric` is 'right_macro'"),
             (UntilWidth(0.1), [ms.mean_of("length")], {}, "no metric can be watched.*known bounds"),
             (UntilWidth(0.1, "ece"), [ms.ece(), RIGHT], {}, "choose one of right"),
-            (UntilWidth(1.0), [RIGHT], {}, "smaller than that range"),
+            (UntilWidth(1.0), [RIGHT], {}, "smaller than the range of"),
             (UntilWidth(0.1), [RIGHT], {"confidence": 2}, "`confidence`"),
         ],
     )
@@ -362,7 +362,7 @@ class TestUntilDecided:
 
     def test_a_run_without_the_units_or_the_metric_is_refused(self, old):
         strangers = [replace(one, id=f"x{one.id}") for one in samples(10)]
-        with pytest.raises(InvalidInputError, match="none of this run's units"):
+        with pytest.raises(InvalidInputError, match="none of the units of this run"):
             UntilDecided(old).watch(strangers, [RIGHT])
         with pytest.raises(InvalidInputError, match="has no 'f1'; it has right"):
             UntilDecided(old).watch(samples(10), [ms.mean_of("f1", bounds=(0.0, 1.0))])

@@ -63,7 +63,7 @@ class TestSettings:
 
     def test_a_made_task_takes_no_settings_of_tasks(self):
         with pytest.raises(
-            InvalidInputError, match="already created; it does not accept the setting 'seed'"
+            InvalidInputError, match="an existing object; it does not accept the setting 'seed'"
         ):
             run_suite(Suite("s", [words("w", 2, 1)], {"seed": 1}), ScriptedModel("x"))
 

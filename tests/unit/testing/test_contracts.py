@@ -116,7 +116,7 @@ class TestMessages:
         with pytest.raises(ContractError) as caught:
             check_scorer(Doubling(), ["a", "b", "c"])
         assert str(caught.value) == (
-            "scorer Doubling breaks 'one_score_per_input' (The scorer returns one number per "
+            "scorer Doubling violates 'one_score_per_input' (The scorer returns one number per "
             "input, or "
             "the probabilities of both classes): given 3 inputs, got an array of shape (6,)"
         )

@@ -1,7 +1,7 @@
-"""A kind of evaluation outside of eval-toolkit: queries, and documents ranked by a search engine.
+"""An evaluation kind defined outside eval-toolkit: retrieval with a search engine.
 
-`Retrieval` says what is asked, how an answer is had and how it is scored. Running, resuming after a
-kill, rescoring, comparing, gating, reports, the viewer and exports are eval-toolkit's own.
+`Retrieval` defines the queries, how to answer them and how to score the rankings. eval-toolkit
+provides running, resuming, rescoring, comparison, gates, reports, the viewer and exports.
 """
 
 import math
@@ -18,19 +18,19 @@ __all__ = ["Query", "Retrieval", "ndcg", "reciprocal_rank", "run_retrieval"]
 
 @dataclass(frozen=True)
 class Query:
-    """A query with the gains of the documents that answer it."""
+    """A query with the gains of its relevant documents."""
 
     id: str
     text: str
     gains: Mapping[str, float]
-    """Document → gain; documents that are not named gain nothing."""
+    """Gain by document; other documents have gain 0."""
     topic: str = "any"
 
 
 def ndcg(ranked: Sequence[str], gains: Mapping[str, float], k: int) -> float:
-    """Return the discounted gain of the first k documents over the best possible one.
+    """Return the normalised discounted cumulative gain (nDCG) of the first k documents.
 
-    Järvelin & Kekäläinen (2002), ACM TOIS 20(4):422-446, with gains as they are.
+    Järvelin & Kekäläinen (2002), ACM TOIS 20(4):422-446, with linear gains.
 
     >>> round(ndcg(["b", "a"], {"a": 1.0}, 10), 4)
     0.6309
@@ -44,7 +44,7 @@ def ndcg(ranked: Sequence[str], gains: Mapping[str, float], k: int) -> float:
 
 
 def reciprocal_rank(ranked: Sequence[str], gains: Mapping[str, float]) -> float:
-    """Return 1 / the rank of the first document that gains anything, 0 without one.
+    """Return the reciprocal rank of the first relevant document; 0 if there is none.
 
     >>> reciprocal_rank(["b", "a"], {"a": 1.0})
     0.5
@@ -55,18 +55,18 @@ def reciprocal_rank(ranked: Sequence[str], gains: Mapping[str, float]) -> float:
 
 @dataclass(frozen=True)
 class Retrieval(Kind[Any]):
-    """Queries put to a search engine.
+    """Evaluation of a search engine on queries.
 
     Parameters
     ----------
     queries : sequence of Query
-        What is asked.
+        Queries to evaluate.
     search : callable
-        Takes a query's text and returns the ids of documents, the best first.
+        Function from the text of a query to document ids, best first.
     engine : str
-        Name and version of the search engine: another one is another run.
+        Name and version of the search engine; part of the run's configuration.
     k : int, default 10
-        Documents that count.
+        Number of documents considered.
     """
 
     queries: Sequence[Query] = field(repr=False)
@@ -83,7 +83,7 @@ class Retrieval(Kind[Any]):
     )
 
     def config(self) -> Mapping[str, Any]:
-        """Return what a run is known by."""
+        """Return the configuration that identifies a run."""
         return {"system": self.engine, "slice": self.slice, "k": self.k}
 
     def units(self) -> Sequence[Unit]:
@@ -108,11 +108,11 @@ class Retrieval(Kind[Any]):
         }
 
     def metrics(self) -> Sequence[Any]:
-        """Return the means of the three columns; each lies between 0 and 1."""
+        """Return the means of the three columns, each between 0 and 1."""
         names = (f"ndcg@{self.k}", "mrr", f"recall@{self.k}")
         return [ms.mean_of(name, bounds=(0.0, 1.0)) for name in names]
 
 
 def run_retrieval(kind: Retrieval, out: str | Path | None = None) -> Outcome:
-    """Evaluate a search engine; with a folder, resume or store the run there."""
+    """Evaluate a search engine; with a folder, store or resume the run there."""
     return drive(kind, out, name=kind.slice)

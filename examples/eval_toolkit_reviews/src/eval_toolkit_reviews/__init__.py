@@ -1,1 +1,1 @@
-"""Product reviews: a data set, and one plugin of every kind that eval-toolkit takes by name."""
+"""Product reviews: a data set with one plugin of every kind supported by eval-toolkit."""

@@ -1,4 +1,4 @@
-"""Plugins around language models: a task, a grader and a model."""
+"""Plugins for language models: a task, a grader and a model."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[1-5]")
 
 
 class ReviewStars(BaseTask[str]):
-    """Asks how many stars go with a review."""
+    """Task to predict the number of stars of a review."""
 
     NAME = "review_stars"
     RESPONSE_TYPE = ResponseType.COMPLETION
@@ -34,7 +34,7 @@ class ReviewStars(BaseTask[str]):
         super().__init__(num_fewshot, rows=given if rows is None else rows, **options)
 
     def graders(self) -> list[Any]:
-        """Return the grader of this package; `METRICS` does for those that have a name."""
+        """Return the grader of this package; graders with registered names can use `METRICS` instead."""
         return [StarsOff()]
 
     def _get_instruction_text(self, item: Mapping[str, Any]) -> str:
@@ -49,21 +49,21 @@ class ReviewStars(BaseTask[str]):
 
 @dataclass(frozen=True)
 class StarsOff:
-    """By how many stars an answer is off, and whether it is right."""
+    """Grader for the error of an answer in stars, and its correctness."""
 
     name: str = "stars_off"
     version: str = "1"
     response_types = (ResponseType.COMPLETION,)
 
     def columns(self) -> dict[str, ColumnInfo]:
-        """Say how the columns are to be read."""
+        """Return the type and direction of each column."""
         return {
             self.name: ColumnInfo(higher_is_better=False, bounds=(0.0, 4.0)),
             f"{self.name}_right": ColumnInfo(bounds=(0.0, 1.0), binary=True),
         }
 
     def grade(self, response: Any) -> dict[str, Any]:
-        """Return the distance to the reference; none where there is no number of stars."""
+        """Return the distance to the reference; missing if the answer has no number of stars."""
         said = _NUMBER.search(response.completion)
         truths = [_NUMBER.search(truth or "") for truth in response.ground_truth_list]
         known = [int(truth[0]) for truth in truths if truth is not None]
@@ -75,7 +75,7 @@ class StarsOff:
         return {self.name: float(off), f"{self.name}_right": float(off == 0)}
 
     def answer(self, response: Any) -> str | None:
-        """Return the number of stars, which votes where there are several attempts."""
+        """Return the number of stars, used for majority votes over several attempts."""
         said = _NUMBER.search(response.completion)
         return None if said is None else said[0]
 
@@ -88,7 +88,7 @@ class StarCounter:
         self.middle = middle
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides its answers."""
+        """Return the settings that affect the answers."""
         return {"kind": "star_counter", "middle": self.middle}
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
@@ -105,5 +105,5 @@ class StarCounter:
         return RawCompletion(said, finish_reason="stop")
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Say that it cannot do that."""
+        """Raise, since log-likelihoods are not supported."""
         raise ModelError("star_counter has no log-likelihoods", kind="unsupported")

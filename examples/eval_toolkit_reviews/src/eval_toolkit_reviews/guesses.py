@@ -1,4 +1,4 @@
-"""A kind of evaluation: reviews whose stars are guessed from their words, without any model."""
+"""An evaluation kind: predict the stars of reviews from their words, without a model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ __all__ = ["StarGuesses"]
 
 @dataclass(frozen=True)
 class StarGuesses(Kind[Any]):
-    """Guesses the stars of reviews: 3, one more per word of praise, one less per word of blame.
+    """Predicts 3 stars, plus one per word of praise, minus one per word of blame.
 
-    Runs name the kind, and `rescore`, reports and the viewer find this class by that name.
+    Runs store the name of the kind, by which `rescore`, reports and the viewer find this class.
 
     Parameters
     ----------
     split : str, default "test"
-        Reviews of which split.
+        Split of the reviews.
     """
 
     split: str = "test"
@@ -30,11 +30,11 @@ class StarGuesses(Kind[Any]):
 
     @classmethod
     def stored(cls, *run: Any) -> "StarGuesses":
-        """Return the kind of a stored run; `rescore` scores its guesses again."""
+        """Restore the kind of a stored run, for `rescore`."""
         return cls(run[0].manifest["config"]["slice"])
 
     def config(self) -> Mapping[str, Any]:
-        """Return what a run is known by."""
+        """Return the configuration that identifies a run."""
         return {"system": "words", "slice": self.split}
 
     def units(self) -> Sequence[Unit]:
@@ -46,15 +46,15 @@ class StarGuesses(Kind[Any]):
         ]
 
     def respond(self, inputs: list[str]) -> Sequence[int]:
-        """Return a guess per review."""
+        """Return one prediction per review."""
         return [_guess(text.lower()) for text in inputs]
 
     def score(self, unit: Unit, output: int) -> Mapping[str, float]:
-        """Return by how many stars a guess is off."""
+        """Return the absolute error of a prediction in stars."""
         return {"stars_off": abs(float(output) - float(unit.reference))}
 
     def metrics(self) -> Sequence[Any]:
-        """Return the mean, which lies between 0 and 4."""
+        """Return the mean error, between 0 and 4."""
         return [ms.mean_of("stars_off", higher_is_better=False, bounds=(0.0, 4.0))]
 
 

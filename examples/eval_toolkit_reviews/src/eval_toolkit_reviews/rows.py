@@ -1,4 +1,4 @@
-"""Plugins that handle rows: a loader, a scorer, a leakage check, a splitter, a selector."""
+"""Plugins for rows: a loader, a scorer, a leakage check, a splitter and a threshold selector."""
 
 import json
 import re
@@ -25,17 +25,17 @@ BLAME = ("broke", "terrible", "awful", "regret", "late", "money back", "one star
 
 
 def read_reviews() -> list[dict[str, Any]]:
-    """Return the reviews that come with the package."""
+    """Return the reviews included in the package."""
     text = (resources.files("eval_toolkit_reviews") / "reviews.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 @dataclass(frozen=True)
 class ReviewsLoader:
-    """72 reviews of six products; those of three products are for training."""
+    """Loader of 72 reviews of six products, three of them for training."""
 
     products: Sequence[str] = ()
-    """Some products; all by default."""
+    """Products to load; all by default."""
 
     def load_splits(self) -> dict[str, EvalSlice]:
         """Return the slices "train" and "test"."""
@@ -55,7 +55,7 @@ class ReviewsLoader:
         }
 
     def describe(self) -> dict[str, object]:
-        """Return where the rows come from, by the names of Croissant."""
+        """Return a Croissant description of the data."""
         return {
             "name": "reviews",
             "description": "Made-up product reviews.",
@@ -69,14 +69,14 @@ class ReviewsLoader:
 
 @dataclass(frozen=True)
 class PraiseScorer:
-    """The share of words of praise among words of praise and blame."""
+    """Scorer that returns the fraction of praise among words of praise and blame."""
 
     version = "1"
     weight: float = 1.0
-    """What a word of blame counts against one of praise."""
+    """Weight of a word of blame relative to a word of praise."""
 
     def predict_proba(self, X: Sequence[str]) -> Any:
-        """Return P(the review is good) for every text."""
+        """Return the probability of a positive review for each text."""
         return np.array([self._one(text.lower()) for text in X], dtype=np.float64)
 
     def _one(self, text: str) -> float:
@@ -87,14 +87,14 @@ class PraiseScorer:
 
 @dataclass(frozen=True)
 class TemplateCheck:
-    """Finds reviews that are the same but for the product and the number of the order."""
+    """Leakage check for reviews that differ only in the product and the order number."""
 
     products: Sequence[str] = ("kettle", "lamp", "radio", "chair", "knife", "clock")
     name: str = "TemplateCheck"
     version = "1"
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the reviews whose template was in an earlier row of an earlier split."""
+        """Return the reviews whose template occurs in an earlier split."""
         seen: dict[str, str] = {}
         drop: dict[str, list[int]] = {}
         for split, part in splits.items():
@@ -118,7 +118,7 @@ class TemplateCheck:
 
 @dataclass(frozen=True)
 class ProductSplitter:
-    """Leaves one product out at a time."""
+    """Splitter that leaves one product out per fold."""
 
     column: str = "product"
     version = "1"
@@ -126,7 +126,7 @@ class ProductSplitter:
     def iter_folds(
         self, slice_: EvalSlice, *, groups: Any = None
     ) -> Iterator[dict[str, EvalSlice]]:
-        """Yield a fold per product."""
+        """Yield one fold per product."""
         values = self._values(slice_, groups)
         for value in sorted(set(values)):
             test = np.array([one == value for one in values])
@@ -146,12 +146,12 @@ class ProductSplitter:
 
 @dataclass(frozen=True)
 class LeastRegretSelector:
-    """The threshold with the fewest wrong rows, of several the lowest."""
+    """Selector of the threshold with the fewest errors; the lowest in case of ties."""
 
     criterion: str = "least_regret"
 
     def select(self, y_true: Any, y_score: Any) -> ThresholdResult:
-        """Return the threshold and what it achieves."""
+        """Return the threshold and its metrics."""
         labels, scores = np.asarray(y_true), np.asarray(y_score, dtype=np.float64)
         thresholds = np.unique(scores)
         wrong = [int(((scores >= threshold) != labels).sum()) for threshold in thresholds]

@@ -1,8 +1,7 @@
-"""The data: short mails made from templates, some of which try to take over an assistant.
+"""Synthetic e-mails from templates, some of which contain prompt injections.
 
-A real project reads its files here with `FileLoader` or `HFDatasetsLoader`. Mails from one template
-are near-copies, so the template is the group: it is what gets resampled, and what splits keep
-together.
+A real project would use `FileLoader` or `HFDatasetsLoader` here. Mails from the same template are
+near-duplicates, so the template is the group, which is resampled as a whole and never split.
 """
 
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ DAYS = ["Monday", "Friday"]
 
 @dataclass(frozen=True, slots=True)
 class MailLoader:
-    """All mails, one row each: text, label (1 = injection), template, id."""
+    """Loader of all mails, with columns text, label (1 = injection), template and id."""
 
     name: str = "injection-mails"
 
@@ -61,7 +60,7 @@ class MailLoader:
         return {"all": EvalSlice("all", columns, group_col="template", id_col="id")}
 
     def describe(self) -> dict[str, object]:
-        """Return where the data come from."""
+        """Return a Croissant description of the data."""
         return {
             "name": self.name,
             "description": "Mails made from 18 templates; 8 templates carry an injection.",

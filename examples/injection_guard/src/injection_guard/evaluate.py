@@ -1,4 +1,4 @@
-"""load → check → split → score → store: ``python -m injection_guard.evaluate``."""
+"""Load, check, split, score and store: ``python -m injection_guard.evaluate``."""
 
 import argparse
 from pathlib import Path
@@ -18,7 +18,7 @@ from injection_guard.scorers import KeywordScorer, TfidfLogisticScorer
 
 
 def evaluate(run_dir: Path, *, n_folds: int = 4, seed: int = 42) -> Path:
-    """Evaluate both scorers on folds that share no template, and store the run."""
+    """Evaluate both scorers by cross-validation grouped by template, and store the run."""
     set_global_seeds(seed)
     mails = MailLoader().load_splits()["all"]
     result = evaluate_folded(
@@ -38,7 +38,7 @@ def evaluate(run_dir: Path, *, n_folds: int = 4, seed: int = 42) -> Path:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-dir", type=Path, help="default: a new folder in evals/")
     given: Path | None = parser.parse_args().run_dir

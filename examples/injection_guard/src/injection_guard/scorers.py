@@ -1,4 +1,4 @@
-"""The scorers: anything with ``predict_proba(X)`` that returns P(injection)."""
+"""Scorers: objects with ``predict_proba(X)`` that returns P(injection)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ SUSPICIOUS = ("ignore", "disregard", "instructions", "system", "assistant", "dev
 
 
 class KeywordScorer:
-    """The share of suspicious words found; needs no training."""
+    """Scorer that counts suspicious words; needs no training."""
 
     version = "1"
 
@@ -19,7 +19,7 @@ class KeywordScorer:
 
 
 class TfidfLogisticScorer:
-    """A scikit-learn pipeline; the harness fits a fresh copy on every fold's training part."""
+    """Scikit-learn pipeline; the harness fits a new copy on the training part of each fold."""
 
     version = "0.1.0"
 
@@ -36,9 +36,9 @@ class TfidfLogisticScorer:
         )
 
     def fit(self, X: list[str], y: Any) -> None:
-        """Fit on one training part."""
+        """Fit on the training part of a fold."""
         self.pipe.fit(X, y)
 
     def predict_proba(self, X: list[str]) -> np.ndarray:
-        """Return P(injection)."""
+        """Return P(injection) for each mail."""
         return self.pipe.predict_proba(X)[:, 1]

@@ -1,4 +1,4 @@
-"""Tables of typed cells, one renderer per output format, and display of results."""
+"""Tables of typed cells, a renderer for each output format, and mixins that display results."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Table cells; the type of a cell determines its text and its values."""
+"""Table cells; the type of a cell determines its text and its machine-readable values."""
 
 import math
 import numbers
@@ -25,7 +25,7 @@ class Cell:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """Return the machine-readable values at full precision, with key "" for the main value."""
+        """Return the values at full precision by field name; the main value has the name ""."""
         return {"" if name in _OWN else name: getattr(self, name) for name in self.holds}
 
     def __bool__(self) -> bool:
@@ -76,7 +76,7 @@ class Status(Cell):
     """A status with an optional reason.
 
     The status is a word such as "ok", "skipped", "error", "better" or "FAIL", or empty for a
-    remark. ``mark`` is the number of the footnote that contains the reason.
+    remark. ``mark`` is the number of the footnote that gives the reason.
 
     Examples
     --------
@@ -126,8 +126,8 @@ _MEANINGS = {
 class Number(Cell):
     """A numeric cell; empty if there is no value.
 
-    ``bound`` is a sign displayed before a number that is a bound, such as "≥". See
-    `words.formatted` for the format.
+    ``bound`` is the sign displayed before a number that is a bound, such as "≥". See
+    `words.formatted` for the number formats.
 
     Examples
     --------
@@ -219,9 +219,9 @@ class Interval(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Cell):
-    """A cell with a value and an optional interval, formatted with equal numbers of digits.
+    """A cell with a value and an optional interval, formatted to the same number of decimals.
 
-    The formats "" and "+" choose the number of digits for all three numbers.
+    With the formats "" and "+", the number of decimals suits all three numbers.
 
     Examples
     --------
@@ -252,7 +252,7 @@ class Estimate(Cell):
         return self.value is not None
 
     def split(self) -> tuple[Number, Interval]:
-        """Return the value and the interval as two cells with equal numbers of digits."""
+        """Return the value and the interval as two cells with the same number of decimals."""
         ends = self.value, self.low, self.high
         spec = self.spec if self.spec not in ("", "+") else fitting(ends, self.spec)
         return Number(self.value, spec), Interval(self.low, self.high, spec)

@@ -57,11 +57,11 @@ class _Column:
 
     @property
     def fixed(self) -> list[bool]:
-        """Return, for each line, whether it is unbreakable."""
+        """Return, for each line, whether it must not be broken."""
         return [False, *(cell.numeric for cell in self.cells)]
 
-    def is_dull(self, at: int) -> bool:
-        """Return whether a cell is a name or a count, as opposed to a status or a result."""
+    def is_descriptive(self, at: int) -> bool:
+        """Return whether a cell is descriptive: a name or a count, not a status or a result."""
         cell = self.cells[at]
         if self.numeric:
             return isinstance(cell, Count)
@@ -110,7 +110,7 @@ class Draft:
             if at >= n_names
             and column.name
             and all(len(set(column.texts[rows[0] : rows[-1] + 1])) == 1 for rows in sections)
-            and all(column.is_dull(rows[0]) for rows in sections)
+            and all(column.is_descriptive(rows[0]) for rows in sections)
         ]
 
     def fitted(self, width: int, *, framed: bool = False) -> "Grid | None":
@@ -250,7 +250,7 @@ class Grid:
 
     @property
     def height(self) -> int:
-        """Number of lines of the header and the rows."""
+        """Number of lines in the header and the rows."""
         return sum(max(map(len, row)) for row in self.rows)
 
     def parts(self, start: int = 0, stop: int | None = None) -> Parts:

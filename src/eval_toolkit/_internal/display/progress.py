@@ -13,7 +13,7 @@ Progress: TypeAlias = Any
 
 
 class ProgressBar:
-    """Displays throughput, remaining time, errors, tokens and cost of a run.
+    """Display of a run's throughput, remaining time, errors, tokens and cost.
 
     If standard error is not a terminal, ``say`` prints a line at the start, every ten seconds, and
     at the end. ``begins`` returns the line printed before the first request.
@@ -61,19 +61,19 @@ class ProgressBar:
         self._said = progress
         self._next = time.monotonic() + _EVERY_S
         known = progress.done or progress.away_since is not None or progress.stopping
-        told = _said(progress, self._price) if known else ""
-        self._say(f"{progress.done:,} of {progress.total:,} requests{told and ', ' + told}")
+        status = _status(progress, self._price) if known else ""
+        self._say(f"{progress.done:,} of {progress.total:,} requests{status and ', ' + status}")
 
     def _draw(self, progress: Progress) -> None:
         if self._bar is None:
             self._bar = _new_bar()
-            self._task = self._bar.add_task("requests", total=progress.total, said="")
+            self._task = self._bar.add_task("requests", total=progress.total, status="")
             self._bar.start()
         self._bar.update(
             self._task,
             completed=progress.done,
             total=progress.total,
-            said=_said(progress, self._price),
+            status=_status(progress, self._price),
         )
 
 
@@ -86,17 +86,17 @@ def _new_bar() -> Any:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}", markup=False),
+        TextColumn("{task.fields[status]}", markup=False),
         console=Console(stderr=True),
         transient=True,
     )
 
 
-def _said(progress: Progress, price: Callable[[float], str]) -> str:
+def _status(progress: Progress, price: Callable[[float], str]) -> str:
     if progress.stopping:
-        return "waiting for requests under way; press Ctrl-C again to stop now"
+        return "waiting for requests in flight; press Ctrl-C again to stop now"
     if progress.away_since is not None:
-        return f"server away since {progress.away_since:%H:%M:%S}"
+        return f"server unreachable since {progress.away_since:%H:%M:%S}"
     parts = [f"{progress.rate:.1f}/s"]
     if progress.eta_s is not None:
         parts.append(f"{duration(progress.eta_s)} left")
@@ -112,7 +112,7 @@ def _said(progress: Progress, price: Callable[[float], str]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words."""
+    """Format a duration, such as "40 s" or "2 min 05 s"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

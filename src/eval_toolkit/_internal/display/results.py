@@ -28,12 +28,12 @@ class Displayed:
     --------
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, slots=True, repr=False)
-    ... class Found(Displayed):
+    ... class Score(Displayed):
     ...     value: float
     ...     curve: tuple[float, ...]
-    >>> Found(0.25, tuple(range(100)))
-    Found(value=0.25, curve=100 values)
-    >>> "<td>value</td><td>0.25</td>" in Found(0.25, ())._repr_html_()
+    >>> Score(0.25, tuple(range(100)))
+    Score(value=0.25, curve=100 values)
+    >>> "<td>value</td><td>0.25</td>" in Score(0.25, ())._repr_html_()
     True
     """
 
@@ -179,7 +179,7 @@ def _tables(result: Any) -> list[Table]:
 
 
 def _is_nested(value: Any) -> bool:
-    """Return whether a value is a result that contains results, which a cell cannot hold."""
+    """Return whether a value is a result that contains results, which do not fit in a cell."""
     return (
         isinstance(value, Displayed)
         and type(value).__repr__ is Displayed.__repr__
@@ -202,12 +202,12 @@ def _records_in(value: Any) -> list[tuple[str, Any]]:
 
 def _record_table(name: str, records: list[tuple[str, Any]]) -> Table:
     lines = [{field: _cell(value) for field, value in _fields(record)} for _, record in records]
-    told = [field for field in lines[0] if any(line[field] for line in lines)][:_MOST_COLUMNS]
+    columns = [field for field in lines[0] if any(line[field] for line in lines)][:_MOST_COLUMNS]
     rows: Rows = [
-        [key, *(line[field] for field in told)]
+        [key, *(line[field] for field in columns)]
         for (key, _), line in zip(records, lines, strict=True)
     ]
-    return _cut(Table([name, *told], rows))
+    return _cut(Table([name, *columns], rows))
 
 
 def _cell(value: Any) -> Cell:

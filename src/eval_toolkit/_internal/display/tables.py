@@ -39,7 +39,7 @@ class Table:
     Raises
     ------
     ValueError
-        If a row has more or fewer cells than the header has names.
+        If a row does not have one cell per column name.
 
     Examples
     --------
@@ -97,17 +97,17 @@ class Table:
         return replace(self, header=header, rows=rows)
 
     def without_empty(self, first: int = 1) -> "Table":
-        """Remove empty columns; the first columns are always kept."""
+        """Return the table without empty columns; the first ``first`` columns are always kept."""
         kept = (at for at in range(len(self.header)) if any(row[at] for row in self.rows))
         return self.only(sorted({*range(first), *kept}))
 
     def footnoted(self, longest: int = 0) -> "Table":
-        """Move long reasons to deduplicated footnotes.
+        """Return the table with long reasons moved to numbered footnotes.
 
         Parameters
         ----------
         longest : int, default 0
-            Maximum length of a reason in the table.
+            Maximum length of a reason that stays in its cell.
         """
         reasons = (cell.reason for row in self.rows for cell in row if isinstance(cell, Status))
         long = dict.fromkeys(reason for reason in reasons if len(reason) > longest)
@@ -126,7 +126,7 @@ class Table:
 
 
 class Alert(str):
-    """A warning."""
+    """A line of a page that is styled as a warning."""
 
     __slots__ = ()
 

@@ -34,7 +34,7 @@ def csv_table(table: Table) -> str:
 
 
 def _parts(table: Table, at: int) -> list[str]:
-    """Return the names of the parts in a column's cells."""
+    """Return the field names that occur in a column's cells."""
     cells = [row[at] for row in table.rows if row[at]]
     return list(dict.fromkeys(part for cell in cells for part in cell.parts)) or [""]
 

@@ -57,7 +57,8 @@ def _short(text: object) -> str:
 def html_table(table: Table, *, sortable: bool = False) -> str:
     """Return a table in a scrollable box, styled for the report.
 
-    With ``sortable``, the report's script makes it sortable.
+    If ``sortable``, users can sort the table by clicking a column name (needs the report's
+    script).
 
     Examples
     --------

@@ -42,13 +42,13 @@ def json_table(table: Table) -> dict[str, Any]:
 
 
 def _told(cell: Cell) -> dict[str, Any]:
-    told = {"kind": cell.kind, "text": cell.text}
+    data = {"kind": cell.kind, "text": cell.text}
     if isinstance(cell, Text):
-        return told
-    return told | {item.name: exact(getattr(cell, item.name)) for item in fields(cell)}
+        return data
+    return data | {item.name: exact(getattr(cell, item.name)) for item in fields(cell)}
 
 
-def table_of_json(told: Mapping[str, Any]) -> Table:
+def table_of_json(data: Mapping[str, Any]) -> Table:
     """Restore a table from `json_table`; non-finite numbers become text.
 
     Examples
@@ -57,14 +57,14 @@ def table_of_json(told: Mapping[str, Any]) -> Table:
     >>> table_of_json(json_table(table)) == table
     True
     """
-    rows = [[_cell(cell) for cell in row] for row in told["rows"]]
-    header = [column["name"] for column in told["columns"]]
-    return Table(header, rows, told["title"], told["notes"])
+    rows = [[_cell(cell) for cell in row] for row in data["rows"]]
+    header = [column["name"] for column in data["columns"]]
+    return Table(header, rows, data["title"], data["notes"])
 
 
-def _cell(told: Mapping[str, Any]) -> Cell:
-    if told["kind"] == Text.kind:
-        return Text(told["text"])
-    made_of = {name: value for name, value in told.items() if name not in ("kind", "text")}
-    cell = _CELLS[told["kind"]](**made_of)
-    return cell if cell or not told["text"] else Text(told["text"])
+def _cell(data: Mapping[str, Any]) -> Cell:
+    if data["kind"] == Text.kind:
+        return Text(data["text"])
+    made_of = {name: value for name, value in data.items() if name not in ("kind", "text")}
+    cell = _CELLS[data["kind"]](**made_of)
+    return cell if cell or not data["text"] else Text(data["text"])

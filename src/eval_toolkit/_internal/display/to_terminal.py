@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
-"""Minimum and default width; used if the terminal reports a smaller width or none."""
+"""Width assumed if the terminal reports a smaller width or none."""
 
 
 def terminal_text(page: Page, console: "Console | None" = None) -> str:
@@ -132,13 +132,13 @@ def _without_constants(draft: Draft, width: int) -> _Form:
     forms = [form for form in (_as_it_is(rest, width), _spread(rest, width)) if form]
     if not forms:
         return None
-    same = ", ".join(_said(draft, at, 0) for at in constants)
+    same = ", ".join(_described(draft, at, 0) for at in constants)
     below = _below([f"in every row: {same}"], width)
     height, parts = min(forms, key=lambda form: form[0])
     return height + len(below), [*parts, *below]
 
 
-def _said(draft: Draft, at: int, row: int) -> str:
+def _described(draft: Draft, at: int, row: int) -> str:
     column = draft.columns[at]
     return f"{column.name} {column.texts[row].strip()}"
 
@@ -156,8 +156,10 @@ def _in_sections(draft: Draft, width: int) -> _Form:
     parts = grid.parts(0, 1)
     lines = grid.height + 1
     for rows in sections:
-        told = [_said(draft, at, rows[0]) for at in constants if draft.columns[at].texts[rows[0]]]
-        name = f"{names[rows[0]]} ({', '.join(told)})" if told else names[rows[0]]
+        described = [
+            _described(draft, at, rows[0]) for at in constants if draft.columns[at].texts[rows[0]]
+        ]
+        name = f"{names[rows[0]]} ({', '.join(described)})" if described else names[rows[0]]
         heading = [plain(line, "bold") for line in wrapped(name, width)]
         parts += [plain()] if rows[0] else []
         parts += [*heading, grid.table(rows[0] + 1, rows[-1] + 2)]

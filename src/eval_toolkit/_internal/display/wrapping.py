@@ -57,7 +57,7 @@ def cut(word: str, width: int) -> Iterator[str]:
 def column_widths(
     columns: Sequence[Sequence[str]], room: int, fixed: Sequence[Sequence[bool]]
 ) -> list[int] | None:
-    """Return column widths that fit into the available space, or None.
+    """Return column widths that fit in the available space, or None if there are none.
 
     The widest column shrinks first; no column shrinks below its unbreakable parts.
 

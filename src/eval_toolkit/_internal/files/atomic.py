@@ -36,7 +36,7 @@ def write_atomic(path: str | Path, data: str | bytes) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename durable across power loss, if the system supports it."""
+    """Flush a folder to disk so that a rename survives a power loss, if supported."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows cannot open folders

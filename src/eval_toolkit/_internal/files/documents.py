@@ -96,7 +96,7 @@ def parse_json(
 
 
 class _NotFiniteError(ValueError):
-    """Number that is not valid JSON or overflows a float."""
+    """A number is not valid JSON or overflows a float."""
 
 
 def _refused(constant: str) -> Any:
@@ -232,7 +232,7 @@ _NUMERAL = re.compile(r"[-+]?[0-9][0-9A-Fa-f_:.xob]*+").fullmatch
 
 
 def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
-    """Return a structural problem of a YAML document, or "", without constructing values."""
+    """Describe a structural problem of a YAML document, or return "" if there is none."""
     sizes: dict[str, int | None] = {}
     """Expanded size of each anchor in characters; None while the anchor is open."""
     counts: list[tuple[str | None, int]] = [(None, 0)]

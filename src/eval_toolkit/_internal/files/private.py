@@ -21,7 +21,7 @@ def _folder_mode() -> int:
         mode = -1
     if mode & ~0o777 or mode & 0o700 != 0o700:
         raise InvalidInputError(
-            f"{_VARIABLE} is {given!r}; it must be an octal mode with all rights for the owner, such "
+            f"{_VARIABLE} is {given!r}; it must be an octal mode that gives the owner all permissions, such "
             "as 700, 750 or 755"
         )
     return mode

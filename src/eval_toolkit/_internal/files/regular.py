@@ -186,7 +186,7 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
 def check_gzip(path: str | Path) -> None:
     """Raise `ArtifactError` if a ``.gz`` file is corrupt, truncated or expands beyond the limit.
 
-    For files to be decompressed by readers without verification. Other files are not checked.
+    Intended for files whose reader does not verify the checksum. Other files are not checked.
     """
     if is_gzip(path):
         for _ in pieces_of(path):

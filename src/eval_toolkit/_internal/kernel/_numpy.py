@@ -36,7 +36,7 @@ Hashes = NDArray[np.uint64]
 
 
 def _mix64(z: Hashes, scratch: Hashes | None = None) -> Hashes:
-    """Finalise in place (SplitMix64)."""
+    """Apply the SplitMix64 finaliser in place."""
     t = np.empty_like(z) if scratch is None else scratch
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         np.right_shift(z, _U64(shift), out=t)

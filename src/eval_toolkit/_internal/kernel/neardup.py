@@ -7,8 +7,8 @@ A text is represented by the set of its code-point n-grams; a text shorter than 
 n-gram, and the empty text has none. N-grams are hashed to 32 bits (collision probability 2⁻³²), and
 the similarity of a pair is the Jaccard coefficient of the hashed sets.
 
-The hash family is x → a·x mod 2³² with odd a, which permutes the 32-bit integers; products are
-meant to wrap around.
+The hash family is x → a·x mod 2³² with odd a, which permutes the 32-bit integers; products
+wrap around.
 """
 
 from collections.abc import Sequence
@@ -151,7 +151,8 @@ def similar_pairs(
         clusters do not. `FIRST_KEPT` visits the texts in order, keeps those similar to no kept
         text, and returns pairs (first similar kept text, dropped text).
     kinds : ndarray of uint8, optional
-        Bits of each text, used with a boundary: one similar reference per query and bit suffices.
+        Bit mask of each text. With a boundary and ``kinds``, the search for a query stops after one
+        similar reference per bit.
 
     Returns
     -------

@@ -48,7 +48,7 @@ class Sketches(NamedTuple):
 
 
 def mix64(z: Hashes) -> Hashes:
-    """Finalise in place (SplitMix64)."""
+    """Apply the SplitMix64 finaliser in place."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         z ^= z >> _U64(shift)
         z *= _U64(factor)

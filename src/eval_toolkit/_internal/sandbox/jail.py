@@ -47,9 +47,9 @@ def _checked(result: int, call: str) -> None:
 def enter_jail(folder: str, view: View) -> None:
     """Enter new namespaces; the caller continues as a child of their first process.
 
-    The process must be single-threaded. It stays outside and waits for its child, as does the first
-    process inside, because the kernel shields process 1 from most signals, including its own alarm.
-    Each process ends with its parent.
+    The calling process must be single-threaded. It stays outside the jail and waits for its child.
+    The first process inside also only waits, because the kernel shields process 1 from most signals,
+    including its own alarm. Each process is killed when its parent exits.
 
     The empty ``folder`` becomes the root. Completed steps are not undone if a later step fails.
     """
@@ -62,8 +62,8 @@ def enter_jail(folder: str, view: View) -> None:
         os.setgroups([])
         os.setresgid(_ORDINARY, _ORDINARY, _ORDINARY)
         os.setresuid(_ORDINARY, _ORDINARY, _ORDINARY)
-    go_on_in_a_child()  # process 1 of the namespace …
-    go_on_in_a_child()  # … and a child that its own alarm can kill
+    continue_in_child()  # process 1 of the namespace …
+    continue_in_child()  # … and a child that its own alarm can kill
 
 
 def _unshare(libc: ctypes.CDLL) -> bool:
@@ -146,7 +146,7 @@ def _set_read_only(libc: ctypes.CDLL, path: str, *, below: bool) -> None:
     _checked(changed, "mount_setattr")
 
 
-def go_on_in_a_child() -> None:
+def continue_in_child() -> None:
     """Fork; continue in the child, while this process waits and exits with its status."""
     child = os.fork()
     if child:
@@ -196,6 +196,6 @@ def drop_privileges() -> None:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, if supported."""
+    """Ask the kernel to kill this process when its parent exits, if supported."""
     if sys.platform.startswith("linux"):
         _checked(_libc().prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0), "prctl")

@@ -48,23 +48,23 @@ def restrict_files(readable: Iterable[str], devices: Iterable[str], folder: str)
     if not version:
         return False
     handled = _HANDLED | sum(bit for since, bit in _SINCE.items() if version >= since)
-    told = struct.pack("Q", handled)
+    attributes = struct.pack("Q", handled)
     if version >= _TCP_SINCE:
-        told += struct.pack("Q", _TCP)
+        attributes += struct.pack("Q", _TCP)
     if version >= _SCOPES_SINCE:
-        told += struct.pack("Q", _SCOPES)
+        attributes += struct.pack("Q", _SCOPES)
     libc = _libc()
-    rules = libc.syscall(_CREATE, told, len(told), 0)
+    rules = libc.syscall(_CREATE, attributes, len(attributes), 0)
     if rules < 0:
         return False
     inside = _OF_FILES | _READ_DIR | _REMOVE | _MAKE | _REFER
-    wanted = [
+    allowed = [
         *((path, _READ_FILE | (_READ_DIR if Path(path).is_dir() else 0)) for path in readable),
         *((path, _READ_FILE | _WRITE_FILE) for path in devices),
         (folder, inside),
     ]
     try:
-        for path, rights in wanted:
+        for path, rights in allowed:
             if not _added(libc, rules, path, rights & handled):
                 return False
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)

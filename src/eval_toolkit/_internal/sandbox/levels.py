@@ -9,7 +9,7 @@ contained
     to block all other files. The program shares the process table and the network with the user,
     but can access neither.
 refused
-    Less isolation. Model-written programs are not run.
+    Insufficient isolation: model-written programs are not run.
 """
 
 import os
@@ -97,7 +97,7 @@ def measured_level() -> Measured:
 def required_level() -> Measured:
     """Return the sandbox level for model-written programs.
 
-    Raises `EvalToolkitError` if it is weaker than *jailed* and the user has not permitted that.
+    Raises `EvalToolkitError` if the level is weaker than *jailed* and the user has not allowed it.
     """
     found = measured_level()
     if found.level == Level.JAILED:
@@ -152,9 +152,9 @@ def _measured() -> Measured:
 
 def _reason(error: Exception) -> str:
     """Extract the system error, e.g. "unshare: Operation not permitted"."""
-    said = " ".join(str(error).split())
-    said = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", said)
-    return re.split(r", likely|\. See|; see", said)[0][:200]
+    message = " ".join(str(error).split())
+    message = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", message)
+    return re.split(r", likely|\. See|; see", message)[0][:200]
 
 
 def _missing(way: str) -> str:

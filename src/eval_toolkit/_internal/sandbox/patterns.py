@@ -17,7 +17,7 @@ PATTERN_LIMIT = 20_000
 SECONDS = 1.0
 """Time limit in seconds for a complex pattern on one string."""
 _WAYS = PATTERN_LIMIT + 1
-"""Maximum number of paths: one unbounded repetition without alternatives, at most two seconds."""
+"""Maximum number of paths of a simple pattern; a search over that many takes about two seconds."""
 
 
 def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
@@ -104,8 +104,8 @@ def _without(pattern: str, flags: int, text: str) -> str:
 def is_simple(pattern: str, flags: int = 0) -> bool:
     r"""Return whether a pattern is always fast on strings of `PATTERN_LIMIT` characters.
 
-    Patterns with two unbounded repetitions, backreferences or lookarounds are not simple. Many
-    harmless patterns are therefore not simple; they only cost a call to a worker.
+    Patterns with two unbounded repetitions, backreferences or lookarounds are not simple. The test
+    is conservative: some fast patterns are not simple either and run in a worker.
 
     Examples
     --------

@@ -15,7 +15,7 @@ _GIVEN = {"HOME", "TMPDIR", "LC_ALL"}
 
 
 def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
-    """Attempt violations; return by name whether each was prevented.
+    """Attempt violations and return, for each name, whether the sandbox prevented it.
 
     ``outside`` contains an existing ``file`` and ``folder`` outside the sandbox and the caller's
     ``pid``. ``alone`` indicates whether the worker is the first process of its namespace.

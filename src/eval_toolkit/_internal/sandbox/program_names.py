@@ -1,4 +1,4 @@
-"""Names in a program that its tests use."""
+"""Detection of the names that tests expect a program to define."""
 
 import ast
 import builtins
@@ -6,10 +6,10 @@ import sys
 
 
 def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
-    """Return the names in a program that its tests use, with the module if a name denotes one.
+    """Return the program's names used by its tests, mapped to a module if the name denotes one.
 
     Names of standard library modules denote these modules. Names of built-ins denote the built-ins,
-    unless the tests use no other name, in which case the function under test has such a name.
+    unless the tests use no other name; the function under test then has the name of a built-in.
     """
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -21,8 +21,8 @@ def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
         if not name.startswith("__") and (anything or name in used)
     }
     own = {name: imported for name, imported in names.items() if not hasattr(builtins, name)}
-    asked = (one.value for one in nodes if isinstance(one, ast.Attribute))
-    for name in {one.id for one in asked if isinstance(one, ast.Name)} & own.keys():
+    owners = (one.value for one in nodes if isinstance(one, ast.Attribute))
+    for name in {one.id for one in owners if isinstance(one, ast.Name)} & own.keys():
         if name in sys.stdlib_module_names:
             own[name] = own[name] or name
     if not own.keys() & (used - stored):

@@ -102,8 +102,8 @@ class _Objects:
     def write(self, value: Any) -> Any:
         return values.encoded(value, self._other)
 
-    def read(self, told: Any) -> Any:
-        return values.decoded(told, self._from_tests)
+    def read(self, data: Any) -> Any:
+        return values.decoded(data, self._from_tests)
 
     def _other(self, value: Any) -> list[Any]:
         if isinstance(value, _OfTests):
@@ -130,19 +130,19 @@ class _Objects:
         has = [name for name, special in _SPECIAL.items() if special in defined]
         return ["class", number, kind.__name__, bases, has]
 
-    def _from_tests(self, told: list[Any]) -> Any:
-        what, number = told[0], told[1]
+    def _from_tests(self, data: list[Any]) -> Any:
+        what, number = data[0], data[1]
         if what == "mine":
             return self._kept[number]
         if what == "name":
-            return getattr(importlib.import_module(told[1]), told[2])
+            return getattr(importlib.import_module(data[1]), data[2])
         if what == "raise":
-            return self.read(told[1])(*(self.read(one) for one in told[2]))
+            return self.read(data[1])(*(self.read(one) for one in data[2]))
         if what == "iterator":
             return _Iterator(number, self)
         function = _Function(number, self)
-        function.__name__ = function.__qualname__ = told[2]
-        function.__doc__ = told[3]
+        function.__name__ = function.__qualname__ = data[2]
+        function.__doc__ = data[3]
         return function
 
     def _raised(self, error: BaseException) -> list[Any]:
@@ -154,7 +154,7 @@ class _Objects:
             arguments = [str(error)]
         return ["raise", self.number(error), self.write(type(error)), arguments]
 
-    def asked(self, do: str, number: int, *given: Any) -> Any:
+    def request(self, do: str, number: int, *given: Any) -> Any:
         """Send a request to the tests while they wait for this program."""
         wire.write(self.stream, {"asks": [do, number, *given]})
         while True:
@@ -181,26 +181,26 @@ class _Objects:
         wire.write(self.stream, reply)
 
     def _answered(self, request: dict[str, Any]) -> dict[str, Any]:
-        told = {**dict(enumerate(request["args"])), **request.get("kwargs", {})}
+        before = {**dict(enumerate(request["args"])), **request.get("kwargs", {})}
         try:
-            given = {name: self.read(one) for name, one in told.items()}
+            given = {name: self.read(one) for name, one in before.items()}
             arguments = [given[at] for at in range(len(request["args"]))]
             named = {name: given[name] for name in request.get("kwargs", ())}
             value = OPERATIONS[request["do"]](*arguments, **named)
-            changed = self._changed(told, given)
+            changed = self._changed(before, given)
             same = [name for name, one in given.items() if one is value and _is_changeable(one)]
             reply = {"value": ["argument", same[0]] if same else self.write(value)}
             return {**reply, "changed": changed} if changed else reply
         except BaseException as error:
             return {"raised": self._raised(error)}
 
-    def _changed(self, told: dict[Any, Any], given: dict[Any, Any]) -> list[Any]:
+    def _changed(self, before: dict[Any, Any], given: dict[Any, Any]) -> list[Any]:
         """Return the arguments that were modified in place, with their positions or names."""
         changed = []
         for name, argument in given.items():
-            if _is_changeable(argument) and told[name][0] != "mine":
+            if _is_changeable(argument) and before[name][0] != "mine":
                 after = self.write(argument)
-                if after != told[name]:
+                if after != before[name]:
                     changed.append([name, after])
         return changed
 
@@ -217,7 +217,7 @@ def _is_changeable(value: Any) -> bool:
 
 
 class _OfTests:
-    """Object of the tests that the program can call or iterate over."""
+    """Proxy for an object of the tests that the program can call or iterate over."""
 
     def __init__(self, number: int, objects: _Objects) -> None:
         self.number = number
@@ -230,8 +230,11 @@ class _Function(_OfTests):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         write = self._objects.write
-        told = [write(one) for one in arguments], {name: write(one) for name, one in named.items()}
-        return self._objects.asked("call", self.number, *told)
+        encoded = (
+            [write(one) for one in arguments],
+            {name: write(one) for name, one in named.items()},
+        )
+        return self._objects.request("call", self.number, *encoded)
 
 
 class _Iterator(_OfTests):
@@ -239,7 +242,7 @@ class _Iterator(_OfTests):
         return self
 
     def __next__(self) -> Any:
-        return self._objects.asked("next", self.number, [], {})
+        return self._objects.request("next", self.number, [], {})
 
 
 def serve(module: ModuleType, code: Any, stream: int) -> None:

@@ -30,7 +30,10 @@ from eval_toolkit._internal.sandbox.probing import probed
 from eval_toolkit._internal.sandbox.view import DEVICES, LANDLOCK, View
 
 _READY, _PASSED, _APART = b"-", b"+", b"!"
-"""Messages that a child has started and that tests have passed; other messages report a failure."""
+"""Messages for a started child, passed tests, and tests that cannot run separately.
+
+Any other message reports a failure.
+"""
 _NAME = "program"
 _LOOK = 0.05
 """Seconds between checks of a program's disk usage."""
@@ -42,7 +45,9 @@ _FEW = 10
 """Maximum process id that indicates a fresh PID namespace."""
 
 
-def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any]) -> dict[str, Any]:
+def run_program(
+    code: str, limits: dict[str, Any], way: str, view: dict[str, Any]
+) -> dict[str, Any]:
     """Run a program and its tests in two forks of this process (workers only).
 
     The tests are Python code that uses the program's definitions and are sent as a separate
@@ -62,15 +67,15 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
     def testing(module: ModuleType, tests: str) -> bytes:
         try:
             tests_side.run_tests(tests, module, theirs.fileno())
-        except tests_side.CannotBeApart as error:
+        except tests_side.NotSeparable as error:
             return _APART + str(error).encode()[: _LONGEST // 2]
         return _PASSED
 
-    with _Place(Limits(**told), way, View(**view)) as place:
+    with _Place(Limits(**limits), way, View(**view)) as place:
         with ours, theirs:
             begun = place.start(program, ours.fileno(), reports=False)
             ended = place.start(testing, theirs.fileno(), first=wire.read_apart)
-        reports = [place.heard(begun, 1), place.heard(ended, _LONGEST)]
+        reports = [place.read_report(begun, 1), place.read_report(ended, _LONGEST)]
         statuses = place.end()
     for report in reports:
         if report[:1] != _READY and not place.late:
@@ -84,18 +89,18 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
     }
 
 
-def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
+def measure(outside: dict[str, Any], limits: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
     """Attempt violations from inside the sandbox (workers only).
 
     ``outside`` contains the targets of `probing.probed`.
     """
-    with _Place(Limits(**told), way, View(**view)) as place:
+    with _Place(Limits(**limits), way, View(**view)) as place:
         alone = way != LANDLOCK and os.getpid() < _FEW
         child = place.start(lambda _: json.dumps(probed(outside, alone=alone)).encode("ascii"))
-        heard = place.heard(child, _LONGEST)
-    if heard[:1] != _READY:
-        raise RuntimeError(f"the probe could not be started: {_text(heard)}")
-    return json.loads(heard[1:])
+        report = place.read_report(child, _LONGEST)
+    if report[:1] != _READY:
+        raise RuntimeError(f"the probe could not be started: {_text(report)}")
+    return json.loads(report[1:])
 
 
 def _text(report: bytes) -> str:
@@ -155,23 +160,23 @@ class _Place:
         self._reports.append(reading)
         return reading
 
-    def heard(self, reading: int, n: int) -> bytes:
+    def read_report(self, reading: int, n: int) -> bytes:
         """Return up to `n` bytes of a process's report, fewer if it ends or the deadline passes."""
-        heard = b""
-        while len(heard) < n and not self.late:
+        received = b""
+        while len(received) < n and not self.late:
             left = self._end - time.monotonic()
             if select.select([reading], [], [], max(0.0, min(left, _LOOK)))[0]:
                 part = os.read(reading, n)
-                heard += part
+                received += part
                 if not part:
-                    return heard
+                    return received
             else:
                 self.late = left <= 0
             # The folder of a namespace has its own size limit.
             children = self._children if self._way == LANDLOCK else ()
             if written_too_much(self._home, children):
-                return heard
-        return heard
+                return received
+        return received
 
     def end(self) -> list[int]:
         """Kill the remaining processes and return their exit statuses."""

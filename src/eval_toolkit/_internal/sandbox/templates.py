@@ -63,9 +63,9 @@ _METHODS = frozenset(
     ]
 )
 _WRITING = frozenset(("capitalize", "lower", "string", "title", "trim", "upper"))
-"""Filters that convert their input to a string; list items are quoted and escaped …"""
+"""Filters that convert their input to a string, with list items quoted and escaped."""
 _MOST_WRITING = 3
-"""… so that each nested conversion can double the length."""
+"""Maximum number of such conversions in a plain template; each one can double the length."""
 _MOST_NODES = 2_000
 
 
@@ -189,8 +189,8 @@ def is_plain(template: str) -> bool:
     """Return whether a template renders quickly to a string of bounded length.
 
     Plain templates have no loops, products or powers, use only filters and methods that do not
-    lengthen strings, and few nested conversions of lists. Many harmless templates are therefore not
-    plain; they only cost a call to a worker.
+    lengthen strings, and few nested conversions of lists. The test is conservative: some cheap
+    templates are not plain and run in a worker.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Test side of a test run, with stand-ins for the objects of the program.
+"""Test side of a test run, with proxies for the objects of the program.
 
 Values of plain types are copied, so comparisons happen in this process. All other objects stay
-with the program; a stand-in has the special methods of the object's class and forwards operations
-to it. A stand-in never equals a plain value. The result of arithmetic between a stand-in and a
+with the program; a proxy has the special methods of the object's class and forwards operations
+to it. A proxy never equals a plain value. The result of arithmetic between a proxy and a
 plain value cannot be converted to a plain value or queried: otherwise, the program could learn the
 expected value and return it. Objects of classes named in the tests are exempt, since their
 arithmetic is under test. Methods by which plain values report properties of themselves (such as
@@ -42,16 +42,16 @@ _ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 _TELLING = (AssertionError, AttributeError, NameError, TypeError)
 """Errors caused by unexpected values, which a program's ``__exit__`` must not suppress."""
 _MADE_HERE = "__array_"
-"""Attribute prefixes with which numpy would delegate a comparison to the program …"""
+"""Prefix of the attributes through which numpy would delegate a comparison to the program."""
 _CONVERTING = ("__array_interface__", "__array_struct__")
-"""… except those that return a plain array."""
+"""Attributes with that prefix that only return a plain array."""
 _SAYING_YES = {
     name for kind in PLAIN for name in dir(kind) if name.startswith("is") or name.endswith("swith")
 }
 """Methods by which strings, numbers and sets report properties of themselves."""
 
 
-class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
+class NotSeparable(TypeError):  # noqa: N818 - as `Failed`
     """The tests need an operation that is impossible across processes."""
 
 
@@ -61,12 +61,12 @@ class _Link:
     def __init__(self, stream: int) -> None:
         self._stream = stream
         self._lock = threading.RLock()
-        self._stand_ins: dict[int, Any] = {}
+        self._proxies: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
-        """Program-side numbers of stand-in classes and generators, by `id`."""
+        """Program-side numbers of proxy classes and generators, by `id`."""
         self._given: list[Any] = []
         self.mixed: set[int] = set()
-        """Numbers of stand-ins that result from arithmetic with plain values."""
+        """Numbers of proxies that result from arithmetic with plain values."""
         self.tested: set[int] = set()
         """Subset of `mixed` that derives from classes named in the tests."""
         self.classes: tuple[type, ...] = ()
@@ -74,12 +74,12 @@ class _Link:
 
     def message(self) -> dict[str, Any]:
         try:
-            told = wire.read(self._stream)
+            data = wire.read(self._stream)
         except (EOFError, OSError, ValueError, RecursionError):
             os._exit(1)  # tests cannot continue without the program
-        if not isinstance(told, dict):
+        if not isinstance(data, dict):
             os._exit(1)
-        return told
+        return data
 
     def tell(self, message: dict[str, Any]) -> None:
         packed = wire.packed(message)
@@ -91,11 +91,11 @@ class _Link:
     def ask(self, do: str, *arguments: Any, **named: Any) -> Any:
         if do not in (*ARITHMETIC, *COMPARISONS):
             self._refuse_mixed(*arguments, *named.values())
-        told: dict[str, Any] = {"do": do, "args": [self.write(one) for one in arguments]}
+        data: dict[str, Any] = {"do": do, "args": [self.write(one) for one in arguments]}
         if named:
-            told["kwargs"] = {name: self.write(one) for name, one in named.items()}
+            data["kwargs"] = {name: self.write(one) for name, one in named.items()}
         with self._lock:
-            self.tell(told)
+            self.tell(data)
             while "asks" in (reply := self.message()):
                 self.tell(self._answer(*reply["asks"]))
             if "printed" in reply:
@@ -128,21 +128,23 @@ class _Link:
             given = self._given[number]
             if do != "call":
                 return {"value": self.write(next(given))}
-            told = [self.read(one) for one in arguments]
+            positional = [self.read(one) for one in arguments]
             return {
-                "value": self.write(given(*told, **{n: self.read(v) for n, v in named.items()}))
+                "value": self.write(
+                    given(*positional, **{n: self.read(v) for n, v in named.items()})
+                )
             }
-        except CannotBeApart:
+        except NotSeparable:
             raise
         except BaseException as error:
             kinds = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
             self._given.append(error)
             return {"raised": [next(kinds), str(error), len(self._given) - 1]}
 
-    def _error(self, do: str, what: str, number: int, *told: Any) -> BaseException:
+    def _error(self, do: str, what: str, number: int, *data: Any) -> BaseException:
         if what == "yours":
             return self._given[number]  # type: ignore[no-any-return]
-        kind, arguments = self.read(told[0]), [self.read(one) for one in told[1]]
+        kind, arguments = self.read(data[0]), [self.read(one) for one in data[1]]
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             return RuntimeError(*arguments)
         if issubclass(kind, _ENDS) and do not in ("next", "send", "anext"):
@@ -161,8 +163,8 @@ class _Link:
     def write(self, value: Any) -> Any:
         return values.encoded(value, self._other)
 
-    def read(self, told: Any) -> Any:
-        return values.decoded(told, self._of_program)
+    def read(self, data: Any) -> Any:
+        return values.decoded(data, self._of_program)
 
     def _other(self, value: Any) -> list[Any]:
         number = self._number(value)
@@ -178,7 +180,7 @@ class _Link:
             return ["raise", self.write(kind), [self.write(one) for one in value.args]]
         if not callable(value) and not hasattr(type(value), "__next__"):
             name = type(value).__name__
-            raise CannotBeApart(f"an object of type {name} cannot be passed to a program")
+            raise NotSeparable(f"an object of type {name} cannot be passed to a program")
         self._given.append(value)
         if hasattr(type(value), "__next__"):
             return ["iterator", len(self._given) - 1]
@@ -186,34 +188,34 @@ class _Link:
         return ["function", len(self._given) - 1, str(name), about if about is None else str(about)]
 
     def _number(self, value: Any) -> int | None:
-        """Return the number of the object that a stand-in represents."""
+        """Return the number of the object that a proxy represents."""
         if id(value) in self._numbers:
             return self._numbers[id(value)]
-        if isinstance(value, _StandIn) or id(type(value)) in self._numbers:
+        if isinstance(value, _Proxy) or id(type(value)) in self._numbers:
             found = object.__getattribute__(value, "__dict__").get("_number_")
             return found if isinstance(found, int) else None
         return None
 
-    def _of_program(self, told: list[Any]) -> Any:
-        what, number = told[0], told[1]
+    def _of_program(self, data: list[Any]) -> Any:
+        what, number = data[0], data[1]
         if type(number) is not int:  # the number determines whether queries are allowed
             raise ValueError(f"{number!r:.20} is not the number of an object")
         if what == "yours":
             return self._given[number]
-        if number not in self._stand_ins:
+        if number not in self._proxies:
             if what == "class":
-                self._stand_ins[number] = self._class(*told[1:])
+                self._proxies[number] = self._class(*data[1:])
             elif what == "coroutine":
                 return self._waited(number)
             else:
-                self._stand_ins[number] = self._made(*told)
-        return self._stand_ins[number]
+                self._proxies[number] = self._made(*data)
+        return self._proxies[number]
 
     async def _waited(self, number: int) -> Any:
         return self.ask("await", self._made("object", number))
 
     def _made(self, what: str, number: int, kind: Any = None, plain: Any = None) -> Any:
-        found = self.read(kind) if kind else _StandIn
+        found = self.read(kind) if kind else _Proxy
         made: Any
         if what in ("generator", "async_generator"):
             there = self._made("object", number)
@@ -229,30 +231,30 @@ class _Link:
             if isinstance(value, (list, set, dict)):
                 base.__init__(made, value)
         elif what == "object":
-            made = object.__new__(found if issubclass(found, _StandIn) else _StandIn)
+            made = object.__new__(found if issubclass(found, _Proxy) else _Proxy)
         else:
-            raise ValueError(f"{what!r} is not a kind of object")
+            raise ValueError(f"unknown kind of object {what!r}")
         object.__setattr__(made, "_number_", number)
         return made
 
-    def _class(self, number: int, name: str = "object", told: Any = (), has: Any = ()) -> type:
+    def _class(self, number: int, name: str = "object", parents: Any = (), has: Any = ()) -> type:
         bases = []
-        for base in told:
+        for base in parents:
             try:
                 bases.append(self.read(base))
             except _WRONG:  # unreadable bases are skipped
                 continue
-        body: dict[str, Any] = {"_link_": self, "__getattr__": _StandIn.__getattr__}
+        body: dict[str, Any] = {"_link_": self, "__getattr__": _Proxy.__getattr__}
         if any(issubclass(base, BaseException) for base in bases):
             body["__str__"] = _asking("str")
             made = type(str(name), tuple(bases), body)
         elif any(issubclass(base, PLAIN) for base in bases):
-            made = _StandInClass(str(name), tuple(bases), body)
+            made = _ProxyClass(str(name), tuple(bases), body)
         else:
             body |= {f"__{one.strip('_')}__": _SPECIAL[one] for one in has if one in _SPECIAL}
             body |= {f"__r{one.strip('_')}__": _REFLECTED[one] for one in has if one in _REFLECTED}
             body["__contains__"] = _contains if "iter" in has else _says_nothing
-            made = _StandInClass(str(name), tuple(bases) or (_StandIn,), body)
+            made = _ProxyClass(str(name), tuple(bases) or (_Proxy,), body)
         self._numbers[id(made)] = number
         return made
 
@@ -267,7 +269,7 @@ def _named(value: Any) -> list[str] | None:
     return ["name", module, name] if getattr(sys.modules.get(module), name, None) is value else None
 
 
-def _generated(there: "_StandIn") -> Generator[Any, Any, Any]:
+def _generated(there: "_Proxy") -> Generator[Any, Any, Any]:
     sent = None
     while True:
         try:
@@ -277,7 +279,7 @@ def _generated(there: "_StandIn") -> Generator[Any, Any, Any]:
         sent = yield value
 
 
-async def _generated_later(there: "_StandIn") -> AsyncIterator[Any]:
+async def _generated_later(there: "_Proxy") -> AsyncIterator[Any]:
     while True:
         try:
             value = there._link_.ask("anext", there)
@@ -305,14 +307,14 @@ def _refuse_made_here(name: str, *, tested: bool) -> None:
         raise AttributeError(f"{name}: not available for an object in another process")
 
 
-class _StandInClass(type):
-    """Stand-in for a class of the program."""
+class _ProxyClass(type):
+    """Proxy for a class of the program."""
 
     _link_: _Link
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_StandInClass":
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_ProxyClass":
         if "_link_" not in body and bases != ():
-            raise CannotBeApart(f"{name}: tests cannot inherit from a class of the program")
+            raise NotSeparable(f"{name}: tests cannot inherit from a class of the program")
         return super().__new__(mcs, name, bases, body)
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
@@ -338,8 +340,8 @@ class _StandInClass(type):
         return True
 
 
-class _StandIn:
-    """Stand-in for an object of the program; special methods are added by a generated class."""
+class _Proxy:
+    """Proxy for an object of the program; special methods are added by a generated class."""
 
     _link_: _Link
     _number_: int
@@ -361,9 +363,9 @@ class _StandIn:
         return object.__getattribute__(self, "_number_") in self._link_.mixed
 
     def _mixed(self, name: str, *both: Any) -> Any:
-        """Return the result of arithmetic with a plain value as a stand-in."""
+        """Return the result of arithmetic with a plain value as a proxy."""
         link, made = self._link_, self._link_.ask(name, *both)
-        if not isinstance(made, _StandIn) or isinstance(made, PLAIN):
+        if not isinstance(made, _Proxy) or isinstance(made, PLAIN):
             return NotImplemented
         number = object.__getattribute__(made, "_number_")
         link.mixed.add(number)
@@ -376,58 +378,58 @@ _NO_PLAIN_VALUE = "the result of arithmetic with a program's object is not a pla
 
 
 def _asking(name: str) -> Callable[..., Any]:
-    def asked(self: Any, *arguments: Any, **named: Any) -> Any:
+    def request(self: Any, *arguments: Any, **named: Any) -> Any:
         return self._link_.ask(name, self, *arguments, **named)
 
-    return asked
+    return request
 
 
 def _converting(name: str) -> Callable[..., Any]:
-    def asked(self: _StandIn, *arguments: Any) -> Any:
+    def request(self: _Proxy, *arguments: Any) -> Any:
         if self._is_mixed():
             raise TypeError(_NO_PLAIN_VALUE)
         return self._link_.ask(name, self, *arguments)
 
-    return asked
+    return request
 
 
-def _comparing(name: str) -> Callable[[_StandIn, Any], Any]:
-    def asked(self: _StandIn, other: Any) -> Any:
-        if isinstance(other, _StandIn):
+def _comparing(name: str) -> Callable[[_Proxy, Any], Any]:
+    def request(self: _Proxy, other: Any) -> Any:
+        if isinstance(other, _Proxy):
             return self._link_.ask(name, self, other)
         if name in ("eq", "ne") and isinstance(other, (*PLAIN, type(None))):
             return name == "ne"
         return NotImplemented
 
-    return asked
+    return request
 
 
-def _calculating(name: str, *, reflected: bool) -> Callable[[_StandIn, Any], Any]:
-    def asked(self: _StandIn, other: Any) -> Any:
+def _calculating(name: str, *, reflected: bool) -> Callable[[_Proxy, Any], Any]:
+    def request(self: _Proxy, other: Any) -> Any:
         both = (other, self) if reflected else (self, other)
-        if isinstance(other, _StandIn) and not (self._is_mixed() or other._is_mixed()):
+        if isinstance(other, _Proxy) and not (self._is_mixed() or other._is_mixed()):
             return self._link_.ask(name, *both)
         return self._mixed(name, *both)
 
-    return asked
+    return request
 
 
 def _leaving(name: str) -> Callable[..., Any]:
-    def asked(self: _StandIn, kind: Any, error: BaseException | None, where: Any) -> Any:
+    def request(self: _Proxy, kind: Any, error: BaseException | None, where: Any) -> Any:
         ended = self._link_.ask(name, self, *([] if error is None else [error]))
         return ended and (not isinstance(error, _TELLING) or hasattr(error, "_from_program_"))
 
-    return asked
+    return request
 
 
 def _later(ask: Callable[..., Any]) -> Callable[..., Any]:
-    async def asked(self: _StandIn, *arguments: Any) -> Any:
+    async def request(self: _Proxy, *arguments: Any) -> Any:
         return ask(self, *arguments)
 
-    return asked
+    return request
 
 
-def _waiting(self: _StandIn) -> Any:
+def _waiting(self: _Proxy) -> Any:
     yield from ()
     return self._link_.ask("await", self)
 
@@ -436,7 +438,7 @@ def _contains(self: Any, item: Any) -> bool:
     return any(one is item or one == item for one in self)
 
 
-def _says_nothing(self: _StandIn, item: Any) -> bool:
+def _says_nothing(self: _Proxy, item: Any) -> bool:
     raise TypeError("membership in a program's object is tested by iteration")
 
 
@@ -459,18 +461,18 @@ _REFLECTED = {name: _calculating(name, reflected=True) for name in ARITHMETIC}
 def run_tests(source: str, module: ModuleType, stream: int) -> None:
     """Run tests after the program is loaded; return whether their last line was reached.
 
-    Raises `CannotBeApart` if the tests need an operation that requires the program's own process.
+    Raises `NotSeparable` if the tests need an operation that requires the program's own process.
     """
     tree = ast.parse(source, "tests.py")
     code = compile(tree, "tests.py", "exec", dont_inherit=True)
     link = _Link(stream)
-    _StandIn._link_ = link
+    _Proxy._link_ = link
     link.tell({})  # start the program
     for name, imported in names_needed(tree, link.message()["names"]).items():
         with contextlib.suppress(Exception):  # not displayable in this process
             found = _module(imported) if imported else link.ask("name", name)
             module.__dict__[name] = found
-            if isinstance(found, _StandInClass) and name[:1].isupper():
+            if isinstance(found, _ProxyClass) and name[:1].isupper():
                 link.classes = (*link.classes, found)
     exec(code, module.__dict__)  # noqa: S102 - purpose of this process
 

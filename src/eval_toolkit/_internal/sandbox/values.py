@@ -40,8 +40,8 @@ def _text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _range(told: list[str]) -> range:
-    start, stop, step = (int(text, 16) for text in told)
+def _range(data: list[str]) -> range:
+    start, stop, step = (int(text, 16) for text in data)
     return range(start, stop, step)
 
 
@@ -56,17 +56,17 @@ _WRITTEN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "time": (
         datetime.time,
         lambda t: [t.isoformat(), t.fold],
-        lambda told: datetime.time.fromisoformat(told[0]).replace(fold=told[1]),
+        lambda data: datetime.time.fromisoformat(data[0]).replace(fold=data[1]),
     ),
     "datetime": (
         datetime.datetime,
         lambda t: [t.isoformat(), t.fold],
-        lambda told: datetime.datetime.fromisoformat(told[0]).replace(fold=told[1]),
+        lambda data: datetime.datetime.fromisoformat(data[0]).replace(fold=data[1]),
     ),
     "timedelta": (
         datetime.timedelta,
         lambda d: [d.days, d.seconds, d.microseconds],
-        lambda told: datetime.timedelta(*told),
+        lambda data: datetime.timedelta(*data),
     ),
     "ellipsis": (type(...), lambda _: None, lambda _: ...),
     "PurePosixPath": (pathlib.PurePosixPath, str, pathlib.PurePosixPath),
@@ -74,7 +74,7 @@ _WRITTEN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "typed": (
         array.array,
         lambda a: [a.typecode, _text(a.tobytes())],
-        lambda told: array.array(told[0], base64.b64decode(told[1])),
+        lambda data: array.array(data[0], base64.b64decode(data[1])),
     ),
 }
 _WRITE_BY_TYPE = {kind: (name, write) for name, (kind, write, _) in _WRITTEN.items()}
@@ -97,7 +97,8 @@ _ERRORS = (
 def encoded(value: Any, other: Other) -> Any:
     """Encode a value as JSON.
 
-    ``other`` encodes other types as lists whose first item is not a type name.
+    ``other`` is called for values of other types; it must return a list whose first item is not a
+    type name.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -145,39 +146,39 @@ def _encoded_array(value: Any, other: Other) -> Any:
     return ["array", value.dtype.str, list(value.shape), data, single]
 
 
-def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
+def decoded(data: Any, other: Callable[[list[Any]], Any]) -> Any:
     """Decode a value written by `encoded`.
 
-    ``other`` decodes lists whose first item is not a type name. Invalid values raise ValueError,
-    TypeError, KeyError or IndexError.
+    ``other`` is called for lists whose first item is not a type name. Invalid values raise
+    ValueError, TypeError, KeyError or IndexError.
     """
-    if not isinstance(told, list):
-        return told
-    name = told[0]
+    if not isinstance(data, list):
+        return data
+    name = data[0]
     if name == "int":
-        return int(told[1], 16)
+        return int(data[1], 16)
     if name in _SEQUENCES:
-        return _SEQUENCES[name](decoded(one, other) for one in told[1])
+        return _SEQUENCES[name](decoded(one, other) for one in data[1])
     if name in _MAPPINGS:
-        return _MAPPINGS[name]({decoded(k, other): decoded(v, other) for k, v in told[1]})
+        return _MAPPINGS[name]({decoded(k, other): decoded(v, other) for k, v in data[1]})
     if name in _WRITTEN:
-        return _WRITTEN[name][2](told[1])
+        return _WRITTEN[name][2](data[1])
     if name in _VIEWS:
-        return _VIEWS[name][1]([decoded(one, other) for one in told[1]])
+        return _VIEWS[name][1]([decoded(one, other) for one in data[1]])
     if name == "type":
-        return _TYPES[told[1]]
+        return _TYPES[data[1]]
     if name == "error":
-        return _decoded_error(told[1], told[2])
+        return _decoded_error(data[1], data[2])
     if name == "slice":
-        return slice(*(decoded(one, other) for one in told[1]))
+        return slice(*(decoded(one, other) for one in data[1]))
     if name == "deque":
-        return collections.deque((decoded(one, other) for one in told[1]), told[2])
+        return collections.deque((decoded(one, other) for one in data[1]), data[2])
     if name == "defaultdict":
-        pairs = {decoded(k, other): decoded(v, other) for k, v in told[1]}
-        return collections.defaultdict(_TYPES[told[2]] if told[2] else None, pairs)
+        pairs = {decoded(k, other): decoded(v, other) for k, v in data[1]}
+        return collections.defaultdict(_TYPES[data[2]] if data[2] else None, pairs)
     if name == "array":
-        return _decoded_array(*told[1:])
-    return other(told)
+        return _decoded_array(*data[1:])
+    return other(data)
 
 
 def _decoded_error(module: str, name: str) -> type[BaseException]:

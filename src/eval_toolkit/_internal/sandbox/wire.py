@@ -19,7 +19,7 @@ inbox = 0
 
 
 def read_apart() -> Any:
-    """Read the message after a call in a fork, so the worker never sees it."""
+    """Read the message that follows a call from a fork, so that the worker never sees it."""
     return read(inbox)
 
 

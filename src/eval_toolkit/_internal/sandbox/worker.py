@@ -53,7 +53,7 @@ def main() -> None:
 def _ready(
     target: str, settings: dict[str, Any], sandbox: dict[str, Any] | None
 ) -> Callable[..., Any]:
-    """Return the function after its imports are done and the limits are set."""
+    """Import the function, set the limits of this process, and return the function."""
     from eval_toolkit._internal.sandbox.limits import Limits, hold
 
     limits = Limits(**settings)
@@ -75,7 +75,7 @@ def _enter(sandbox: dict[str, Any]) -> None:
         jail.enter_jail(os.getcwd(), View(**sandbox["view"]))  # noqa: PTH109 - as it was given
     elif sandbox["way"] == BUBBLEWRAP:
         jail.end_with_parent()  # the parent is bubblewrap
-        jail.go_on_in_a_child()
+        jail.continue_in_child()
     jail.drop_privileges()
 
 

@@ -40,7 +40,7 @@ class Contained:
 
     ``target`` is ``package.module:function``; its arguments and result must be JSON. ``seconds`` of
     the limits applies to each call, excluding the import of the module. A call that exceeds the
-    limits raises `Overrun`, and one whose function raises, `Failed`.
+    limits raises `Overrun`; an exception in the function raises `Failed`.
 
     Examples
     --------

@@ -57,7 +57,7 @@ _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def guessed(column: NDArray[Any], decimal: str | None = ".") -> NDArray[Any]:
-    """Return a CSV column as numbers if all cells are numbers; "007" and "" are strings.
+    """Return a CSV column as numbers if all cells are numbers; "007" and "" count as strings.
 
     The decimal mark is detected if None.
     """

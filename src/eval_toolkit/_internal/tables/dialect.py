@@ -64,7 +64,7 @@ def _is_table(records: Sequence[Sequence[str]], how: FileFormat) -> bool:
 
 
 def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
-    """Raise if lines have different numbers of cells with the likely separator."""
+    """Raise if the likely separator splits lines into different numbers of cells."""
     mark = max(others, key=lambda one: len(others[one][0]))
     n = len(others[mark][0])
     row, cells = next((at, one) for at, one in enumerate(others[mark]) if one and len(one) != n)

@@ -29,7 +29,7 @@ MEDIA_TYPES = {
     "application/x-parquet": PARQUET,
     XLSX: XLSX,
 }
-"""Supported media types and their canonical format."""
+"""Maps supported media types to the canonical media type of their format."""
 
 _SUFFIXES = {
     ".csv": CSV,
@@ -150,8 +150,8 @@ def format_of(path: Path, media_type: str | None) -> str:
         return media_type_of(path)
     if media_type not in MEDIA_TYPES:
         raise InvalidInputError(
-            f"{path}: there is no built-in reader for the media type {media_type!r}; "
-            f"there are readers for {', '.join(MEDIA_TYPES)}"
+            f"{path}: no built-in reader supports the media type {media_type!r}; "
+            f"use one of {', '.join(MEDIA_TYPES)}"
         )
     return MEDIA_TYPES[media_type]
 

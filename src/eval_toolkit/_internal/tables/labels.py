@@ -44,7 +44,7 @@ _PAIRS = frozenset(
         *(("not toxic", "toxic"), ("nontoxic", "toxic"), ("negative class", "positive class")),
     }
 )
-"""Pairs of lower-case words of which the second is the positive class."""
+"""Pairs of lower-case words: the negative and the positive class."""
 _SHOWN = 6
 
 Place = Callable[[int], tuple[str, str]]
@@ -240,11 +240,11 @@ def _refusal(
     first = int(rows[0])
     source, at = place(first)
 
-    def said(row: int) -> str:
+    def describe(row: int) -> str:
         other, here = place(row)
         return f"{here if other == source else f'{other}: {here}'} {_shown(values[row])}"
 
-    also = also_in(rows.tolist(), said)
+    also = also_in(rows.tolist(), describe)
     where = f"{source}: {at}" if column is None else f"{source}: {at}: {column!r}"
     if _is_gap(values[first]):
         return f"{where} is missing; every row needs a label{also}{remedy}"

@@ -72,7 +72,7 @@ def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
 
 
 def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
-    """Fast path for cells that are all numbers."""
+    """Parse cells that are all numbers (fast path)."""
     text = "\0".join(cells)
     if not text.isascii() or "_" in text or (decimal == "," and "." in text):
         raise ValueError
@@ -111,7 +111,7 @@ def not_numbers(
     ``mark`` is the result of `decimal_of` for the column.
     """
 
-    def said(row: int) -> str:
+    def describe(row: int) -> str:
         return f"{place(row)[1]} {_shown(cells[row])}"
 
     hint = ""
@@ -122,7 +122,7 @@ def not_numbers(
     where = ": ".join(place(rows[0]))
     return NotNumbersError(
         f"{where}: {column!r} is {_shown(cells[rows[0]])}; it must be a finite number"
-        f"{also_in(rows, said)}{hint}"
+        f"{also_in(rows, describe)}{hint}"
     )
 
 
@@ -130,7 +130,7 @@ def _shown(cell: str | None) -> str:
     return "missing" if cell is None else f"{cell!r:.60}"
 
 
-def also_in(rows: Sequence[int], said: Callable[[int], str]) -> str:
+def also_in(rows: Sequence[int], describe: Callable[[int], str]) -> str:
     """Return the number of invalid rows and the first five in parentheses, or "" for a single row.
 
     Examples
@@ -141,4 +141,4 @@ def also_in(rows: Sequence[int], said: Callable[[int], str]) -> str:
     if len(rows) < 2:
         return ""
     more = ", …" if len(rows) > _FIRST else ""
-    return f" ({len(rows)} such rows: {', '.join(map(said, rows[:_FIRST]))}{more})"
+    return f" ({len(rows)} such rows: {', '.join(map(describe, rows[:_FIRST]))}{more})"

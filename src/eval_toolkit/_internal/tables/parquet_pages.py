@@ -1,7 +1,7 @@
 """Verification of Parquet pages: checksums (if stored) and decompressed size.
 
-duckdb does not verify checksums. Page headers are structs in Thrift's compact protocol, of which
-three integers are needed.
+duckdb does not verify checksums. Page headers are structs in Thrift's compact protocol; only a few
+of their integers are needed.
 """
 
 import glob
@@ -20,7 +20,7 @@ _HEADER = 1 << 12
 """Initial number of header bytes to read; headers with statistics are longer."""
 _LONGEST_HEADER = 1 << 20
 _CELLS = 50_000_000
-"""Number of values allowed in any file; beyond it, at most `limits.RATIO` values per byte."""
+"""Number of values allowed in any file; larger files may have `limits.RATIO` values per byte."""
 _KIND, _PACKED, _CRC = 1, 3, 4
 """Field ids of a page header: page type, compressed size, and checksum."""
 _ABOUT = {0: 5, 2: 7, 3: 8}

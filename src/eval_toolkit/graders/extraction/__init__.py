@@ -1,7 +1,7 @@
 r"""Graders that extract an answer from a response: a pattern match, a number or a letter.
 
 A response without an answer counts as wrong (0), and is marked in the column ``<name>_found``,
-which separates wrong answers from violations of the answer format. The patterns used here inspect
+to distinguish wrong answers from violations of the answer format. The patterns used here inspect
 every character a bounded number of times.
 """
 

@@ -1,4 +1,4 @@
-r"""Common answer forms, ``\boxed{}`` and ``####``, and columns of extracting graders."""
+r"""Common answer forms, ``\boxed{}`` and ``####``, and columns of graders that extract answers."""
 
 import re
 from collections import deque
@@ -9,23 +9,23 @@ from eval_toolkit.graders.base import RATE, ColumnInfo, Grade
 _BOXED = re.compile(r"(?:\\(?:begin)?(?:boxed|fbox)|\x08oxed|(?<![A-Za-z\\])boxed)\s*\{")
 _BRACE = re.compile(r"[{}]")
 _BOXES = 20
-"""Maximum number of boxes searched, from the end."""
+"""Maximum number of boxes searched, starting from the end."""
 
 
 def found_columns(name: str) -> dict[str, ColumnInfo]:
-    """Return the columns of a grader that extracts an answer."""
+    """Build the columns of a grader that extracts an answer."""
     return {name: RATE, f"{name}_found": RATE}
 
 
 def found_grades(name: str, found: bool, right: bool) -> dict[str, float | Grade]:
-    """Return the grades of a grader that extracts an answer."""
+    """Build the grades of a grader that extracts an answer."""
     return {name: float(right), f"{name}_found": float(found)}
 
 
 def box_spans(text: str) -> list[tuple[int, int, int]]:
-    r"""Return the last boxes with balanced braces, in order of their start.
+    r"""Return the positions of the last boxes with balanced braces, in order.
 
-    A box is the start of the command, and the start and end of its content.
+    Each box is a tuple: start of the command, start of the content, end of the content.
 
     Examples
     --------

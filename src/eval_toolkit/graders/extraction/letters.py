@@ -1,4 +1,4 @@
-"""Extraction of the letter of a choice."""
+"""Extraction of the letter of the selected choice."""
 
 import re
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _FIRST_OF_TWO = re.compile(rf"(?:{_AND}[A-Z]){{1,25}}{_PAIR_ENDS}")
 _SECOND_OF_TWO = re.compile(rf"\b[A-Z]{_AND}$")
 _ENDS_A_PAIR = re.compile(_PAIR_ENDS)
 _BEFORE = 40
-"""Number of characters before a letter that are searched for a negation."""
+"""Number of characters searched for a negation before a letter."""
 # "A" and "I" are ordinary words in "A cat" and "I think", but not in "A because".
 _WORD_AFTER = re.compile(
     r" (?!(?i:because|since|as|and|but|which|for|due|based|given|so|is|not)\b)\w"
@@ -64,15 +64,15 @@ def find_letter(text: str, n_choices: int | None = None) -> str | None:
     Parameters
     ----------
     text : str
-        Response of the model.
+        Model response.
     n_choices : int, optional
-        Number of choices; later letters are ignored. By default 26, and an "I" without brackets or
-        similar marks is treated as a word.
+        Number of choices; letters beyond the last choice are ignored. By default 26, with "I"
+        treated as a word unless it is marked, e.g. by brackets.
 
     Returns
     -------
     str or None
-        Capital letter, or None.
+        Capital letter; None if no choice is selected.
 
     Examples
     --------
@@ -131,8 +131,8 @@ class LetterMatch:
     Parameters
     ----------
     n_choices : int, optional
-        Number of choices; later letters are ignored. By default taken from ``choices`` of the
-        response or its ``context``, otherwise unknown, as in `find_letter`.
+        Number of choices; letters beyond the last choice are ignored. By default, taken from
+        ``choices`` of the response or its ``context``, or else the default of `find_letter`.
     name : str, default "letter_match"
         Name of the column.
 
@@ -153,7 +153,7 @@ class LetterMatch:
     version = options_version("4")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return found_columns(self.name)
 
     def answer(self, response: Completion) -> str | None:
@@ -172,7 +172,7 @@ class LetterMatch:
 
 
 def _counted(response: Completion) -> int | None:
-    """Return the number of choices mentioned in the response."""
+    """Return the number of choices stored with the response."""
     context = response.context if isinstance(response.context, Mapping) else {}
     choices = getattr(response, "choices", None) or context.get("choices")
     return len(choices) if isinstance(choices, (list, tuple)) and 2 <= len(choices) <= 26 else None

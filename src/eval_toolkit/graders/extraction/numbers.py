@@ -45,12 +45,12 @@ _AREA = re.compile(
     r"(?:\\(?:text|mathrm|mbox)\{[^{}]{1,40}\}|(?<![A-Za-z])(?:[cdkm]?m|ft|in|yd|units?))"
     r"\s?\^\{?[23](?![0-9])\}?"
 )
-"""Exponents of units such as cm^2 are not part of the number."""
+"""Units with exponents, such as cm^2, whose exponent is not part of the number."""
 _SLASH = re.compile(r"(?<=[0-9])[ ]?/[ ]?(?=[0-9])")
 _LONGEST = 5_000
-"""Maximum number of characters of a number."""
+"""Maximum length of a number in characters."""
 _MOST = 1_000_000
-"""Number of characters at the end of a response in which every number is searched."""
+"""Number of characters, from the end of a response, searched for every number."""
 _END, _PART = 20_000, 1_000
 """Number of characters at the end of a long text that are searched first, and the number at their
 start where a token may be cut off."""
@@ -59,13 +59,13 @@ start where a token may be cut off."""
 def read_number(text: str) -> Fraction | None:
     r"""Parse a string as an exact number; None if it is not a number.
 
-    Supports thousands separators (commas or spaces), currency and percent signs (which are
-    ignored), ``a/b``, ``3 1/2``, "3½", ``\frac{a}{b}`` and digits of any script.
+    Thousands separators (commas or spaces) are accepted, as are currency and percent signs (which
+    are ignored), ``a/b``, ``3 1/2``, "3½", ``\frac{a}{b}`` and digits of any script.
 
     Parameters
     ----------
     text : str
-        String that must contain only the number.
+        String that contains a number and nothing else.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def _tidy(text: str) -> str:
 
 
 def _is_list(match: re.Match[str]) -> bool:
-    """Return whether a token is a list, such as 1 2 3 or 5/6/2024; its last number is used."""
+    """Return whether a token is a list such as 1 2 3 or 5/6/2024; its last number is used."""
     run = match["run"] or ""
     return run.count("/") > 1 or (_SPLIT.search(run) is not None and not _hangs_together(run))
 
@@ -107,7 +107,7 @@ def _hangs_together(run: str) -> bool:
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
-    """Return the number that a token denotes; None if there is none or it is ambiguous."""
+    """Return the value of a token; None if it has none or is ambiguous."""
     if match["formula"] is not None or match["odd"] is not None:
         return None
     run, quotient = match["run"], match["rest"] or match["quotient"]
@@ -131,7 +131,7 @@ def _read_run(run: str) -> Fraction | None:
 
 
 def _mixed(whole: str, part: Fraction | None) -> Fraction | None:
-    """Return a mixed number such as 3 1/2; only proper fractions are accepted."""
+    """Return the value of a mixed number such as 3 1/2; its fraction must be proper."""
     count = _plain(whole) if whole.isdecimal() else None
     return None if count is None or part is None or not 0 < part < 1 else count + part
 
@@ -172,7 +172,7 @@ def _first(text: str) -> Fraction | None:
 
 
 def _every(text: str) -> list[Fraction]:
-    """Return all numbers of a response, without ambiguous ones."""
+    """Return all unambiguous numbers in a response."""
     found = map(_value, _TOKEN.finditer(_tidy(text[-_MOST:])))
     return [one for one in found if one is not None]
 
@@ -185,7 +185,7 @@ _WHERE: Mapping[str, Callable[[str], str | None]] = {
 _PLACES: Mapping[str, Callable[[str], Fraction | None]] = {"exact": read_number, "first": _first}
 _ANY = "any"
 _ALSO = {"begin": "first", "end": "last"}
-"""Other names of places."""
+"""Aliases of the values of ``where``."""
 
 
 def find_number(text: str, where: str = "auto") -> Fraction | None:
@@ -194,17 +194,17 @@ def find_number(text: str, where: str = "auto") -> Fraction | None:
     Parameters
     ----------
     text : str
-        Response of the model.
+        Model response.
     where : {"auto", "boxed", "hashes", "last", "first", "exact"}, default "auto"
-        Where to look: in the last ``\boxed{}``, after the last ``####``, or the last number; "auto"
-        uses the first of these forms that occurs. "first" is the first number, and "exact" the
-        response as a whole, which must be a number.
+        Where to look: the last ``\boxed{}``, the text after the last ``####``, or the last number;
+        "auto" uses the first of these that occurs. "first" uses the first number; "exact" requires
+        the whole response to be a number.
 
     Returns
     -------
     Fraction or None
-        None if there is no number in that place, or if it is ambiguous ("1,2", "10:30",
-        "1.000,50"): a wrong value is worse than none.
+        Value of the number; None if it is missing or ambiguous ("1,2", "10:30", "1.000,50"), since
+        no value is better than a wrong one.
 
     Examples
     --------
@@ -234,10 +234,10 @@ class NumberMatch:
     Parameters
     ----------
     where : {"auto", "boxed", "hashes", "last", "first", "any", "exact"}, default "auto"
-        As in `find_number`; with "any", one of the numbers in the response must be right. "begin"
-        and "end" are other names of "first" and "last".
+        As in `find_number`; "any" requires any of the numbers in the response to be correct.
+        "begin" and "end" are aliases of "first" and "last".
     tolerance : float, default 0.0
-        Largest difference that counts as equal, relative to the reference.
+        Relative tolerance: largest difference from the reference, as a fraction of it.
     name : str, default "number_match"
         Name of the column.
 
@@ -262,7 +262,7 @@ class NumberMatch:
     version = options_version("3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return found_columns(self.name)
 
     def answer(self, response: Completion) -> str | None:

@@ -17,14 +17,14 @@ from eval_toolkit.models.responses import Completion
 
 @dataclass(frozen=True, slots=True)
 class RegexMatch:
-    r"""Whether the match of a pattern is one of the references.
+    r"""Whether the match of a pattern equals one of the references.
 
     Parameters
     ----------
     pattern : str
-        Regular expression. The first group that matched is compared, or the whole match without
-        groups. Only the last 20 000 characters are searched. A slow pattern is stopped after a
-        second and counts as not found; see `eval_toolkit.graders.texts`.
+        Regular expression. The first group that matches is compared, or the whole match if there
+        are no groups. Only the last 20 000 characters are searched. A search that takes more than a
+        second is stopped and counts as no match; see `eval_toolkit.graders.texts`.
     which : {"last", "first"}, default "last"
         Which match to use if there are several.
     ignore_case, ignore_punctuation, ignore : as in `TextRules`
@@ -60,7 +60,7 @@ class RegexMatch:
     version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         return {**found_columns(self.name), **timed_out_columns(self.name, self._may_overrun)}
 
     @property
@@ -84,7 +84,7 @@ class RegexMatch:
             return None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the match is correct, and whether there is one."""
+        """Return whether the match is correct, and whether the pattern matched."""
         truths = applied(self._rules, response)
         late = dict.fromkeys(timed_out_columns(self.name, self._may_overrun), 0.0)
         try:

@@ -1,8 +1,8 @@
 """IFEval: verifiable instructions such as "no commas".
 
 The rules follow the published checker (Zhou et al. 2023, arXiv:2311.07911), with deliberate
-differences in `words` (keywords are strings, not patterns), `counts` (sentences and capital words
-without a trained tokenizer) and `layout` (too deeply nested JSON is invalid).
+differences: keywords are strings rather than patterns (`words`), sentences and capital words are
+counted without a trained tokenizer (`counts`), and too deeply nested JSON is invalid (`layout`).
 """
 
 from eval_toolkit.graders.ifeval.grader import IFEval, loose_variants

@@ -1,7 +1,7 @@
 """Counts of words, sentences and capital words in linear time.
 
 The published checker counts sentences and capital words with tokenizers trained on or designed for
-newspaper text. The rules here need no data and follow the visible ends of sentences.
+newspaper text. The rules here need no data and rely on punctuation.
 """
 
 import re
@@ -35,7 +35,7 @@ _CONTRACTED = re.compile(r"(?i)(?:'(?:s|m|d|ll|re|ve)|n't)$")
 
 
 def compared(count: int, relation: str, bound: int) -> bool:
-    """Return whether a count satisfies a relation to a bound.
+    """Return whether a count is "less than" or "at least" a bound.
 
     Examples
     --------
@@ -71,12 +71,12 @@ def count_words(text: str) -> int:
 
 
 def count_sentences(text: str) -> int:
-    """Return the number of sentences, ended by ``.``, ``!``, ``?`` or ``…`` before a space.
+    """Return the number of sentences that end with ``.``, ``!``, ``?`` or ``…`` before a space.
 
     A full stop after an abbreviation or an initial does not end a sentence, and neither does an
     ellipsis unless a capital letter follows. Line breaks do not end sentences, so a heading belongs
     to the following sentence, and the number of a list item ("1.") counts as a sentence, as in the
-    published checker. Text after the last end counts as another sentence.
+    published checker. Text after the last sentence end counts as another sentence.
 
     Examples
     --------
@@ -112,10 +112,10 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     return True
 
 
-def _next_is(text: str, at: int, wanted: Callable[[str], bool]) -> bool:
+def _next_is(text: str, at: int, test: Callable[[str], bool]) -> bool:
     """Return whether the text after a sentence end starts with a given kind of character."""
     found = _NEXT.match(text, at)
-    return found is not None and wanted(found[1])
+    return found is not None and test(found[1])
 
 
 def count_capital_words(text: str) -> int:

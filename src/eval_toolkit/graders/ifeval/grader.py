@@ -19,13 +19,13 @@ def loose_variants(text: str) -> list[str]:
     Parameters
     ----------
     text : str
-        Response of the model.
+        Model response.
 
     Returns
     -------
     list of str
-        The response; the response without its first, its last, and both lines; each also without
-        asterisks. Duplicates are removed; the response itself comes first.
+        The response itself, then the response without its first line, its last line, and both, each
+        also without asterisks. Duplicates are removed.
 
     Examples
     --------
@@ -43,8 +43,8 @@ class IFEval:
     r"""Whether a response follows the verifiable instructions of its prompt.
 
     The sample's context contains ``instruction_id_list``, the ids of the instructions, and
-    ``kwargs``, the arguments of each; see `instruction_ids`. The strict criterion requires the
-    response itself to follow an instruction, the loose one any of its `loose_variants`.
+    ``kwargs``, the arguments of each; see `instruction_ids`. Under the strict criterion, the
+    response itself must follow the instruction; under the loose one, any of its `loose_variants`.
     ``prompt_strict`` and ``prompt_loose`` indicate whether all instructions are followed. The rates
     ``inst_strict`` and ``inst_loose`` are computed over instructions, not prompts.
 
@@ -77,12 +77,12 @@ class IFEval:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         kept = dict.fromkeys(("n_followed_strict", "n_followed_loose", "n_instructions"), KEPT)
         return {"prompt_strict": RATE, "prompt_loose": RATE, **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the shares of followed instructions, computed over instructions."""
+        """Return the corpus metrics: shares of followed instructions, over all instructions."""
         from eval_toolkit.metric_specs import from_sums  # lazy: grading needs no statistics
 
         return [
@@ -93,14 +93,14 @@ class IFEval:
         ]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the number of followed instructions; an error if one cannot be checked."""
+        """Return counts of followed instructions; an error if one cannot be checked."""
         try:
             instructions = _instructions(response.context)
             variants = loose_variants(response.completion)
-            strict = [follows(name, variants[0], **told) for name, told in instructions]
+            strict = [follows(name, variants[0], **arguments) for name, arguments in instructions]
             loose = [
-                kept or any(follows(name, form, **told) for form in variants[1:])
-                for kept, (name, told) in zip(strict, instructions, strict=True)
+                kept or any(follows(name, form, **arguments) for form in variants[1:])
+                for kept, (name, arguments) in zip(strict, instructions, strict=True)
             ]
         except InvalidInputError as error:
             return dict.fromkeys(self.columns(), Grade.error(str(error)))
@@ -123,13 +123,13 @@ def _instructions(context: Any) -> list[tuple[str, Mapping[str, Any]]]:
         raise InvalidInputError(
             "the sample has no context; it must contain 'instruction_id_list' and 'kwargs'"
         )
-    names, told = context.get("instruction_id_list"), context.get("kwargs")
+    names, arguments = context.get("instruction_id_list"), context.get("kwargs")
     if not isinstance(names, (list, tuple)) or not names:
         raise InvalidInputError(f"`instruction_id_list` is {names!r:.60}; it must be a list of ids")
-    if not isinstance(told, (list, tuple)) or len(told) != len(names):
+    if not isinstance(arguments, (list, tuple)) or len(arguments) != len(names):
         raise InvalidInputError(
-            f"`kwargs` is {told!r:.60}; it must be a list of mappings, one per instruction"
+            f"`kwargs` is {arguments!r:.60}; it must be a list of mappings, one per instruction"
         )
-    if not all(one is None or isinstance(one, Mapping) for one in told):
+    if not all(one is None or isinstance(one, Mapping) for one in arguments):
         raise InvalidInputError("`kwargs` must contain a mapping of arguments for each instruction")
-    return list(zip(names, [one or {} for one in told], strict=True))
+    return list(zip(names, [one or {} for one in arguments], strict=True))

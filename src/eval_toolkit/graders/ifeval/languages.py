@@ -1,4 +1,4 @@
-"""Deterministic check of a text's language."""
+"""Deterministic language check."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ _language = lru_cache(maxsize=16)(detect_language)
 
 
 def is_in_language(text: str, language: str) -> bool:
-    """Return whether a text is in a language; texts without letters always pass.
+    """Return whether a text is in a language; always true for texts without letters.
 
     Language codes are those of the published data, such as "en", "de" or "zh-cn".
 

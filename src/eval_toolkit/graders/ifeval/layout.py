@@ -15,13 +15,13 @@ _AFTER_WORD = re.compile(r"[.,?!'\"]")
 
 
 def paragraphs(text: str, *, num_paragraphs: int) -> bool:
-    """Return whether ``***`` separates the required number of non-empty parts."""
+    """Return whether ``***`` splits the text into the required number of non-empty parts."""
     parts = _outer_stripped(text.split("***"))
     return "" not in parts and len(parts) == num_paragraphs
 
 
 def two_responses(text: str) -> bool:
-    """Return whether ``******`` separates two different responses."""
+    """Return whether ``******`` splits the text into two different responses."""
     parts = _outer_stripped(text.split("******"))
     return "" not in parts and len(parts) == 2 and parts[0] != parts[1]
 
@@ -39,7 +39,7 @@ def _outer_stripped(parts: list[str]) -> list[str]:
 def paragraphs_and_first_word(
     text: str, *, num_paragraphs: int, nth_paragraph: int, first_word: str
 ) -> bool:
-    """Return whether there are enough paragraphs, and a given one starts with the word."""
+    """Return whether the text has enough paragraphs and the given one starts with the word."""
     parts = [part.strip() for part in text.split("\n\n")]
     n = sum(map(bool, parts))
     if n != num_paragraphs or not 1 <= nth_paragraph <= n or not parts[nth_paragraph - 1]:
@@ -49,7 +49,7 @@ def paragraphs_and_first_word(
 
 
 def placeholders(text: str, *, num_placeholders: int) -> bool:
-    """Return whether there are enough placeholders in square brackets, each on one line."""
+    """Return whether the text has enough placeholders in square brackets, each on one line."""
     n = 0
     for line in text.split("\n"):
         start = line.find("[")
@@ -60,7 +60,7 @@ def placeholders(text: str, *, num_placeholders: int) -> bool:
 
 
 def postscript(text: str, *, postscript_marker: str) -> bool:
-    """Return whether there is a postscript; "P. S." is also accepted."""
+    """Return whether the text has a postscript; "P. S." is also accepted."""
     lower, marker = text.lower(), postscript_marker.strip()
     pattern = _POSTSCRIPTS.get(marker)
     return marker.lower() in lower if pattern is None else pattern.search(lower) is not None
@@ -79,19 +79,19 @@ def one_of_the_options(text: str) -> bool:
 
 
 def highlights(text: str, *, num_highlights: int) -> bool:
-    """Return whether there are enough parts between single or double asterisks."""
+    """Return whether the text has enough highlights in single or double asterisks."""
     marked = (match[1].strip() for form in (_SINGLE, _DOUBLE) for match in form.finditer(text))
     return sum(map(bool, marked)) >= num_highlights
 
 
 def sections(text: str, *, section_spliter: str, num_sections: int) -> bool:
-    """Return whether there are enough sections that start with the word and a number."""
+    """Return whether the text has enough sections that start with the word and a number."""
     found = re.finditer(rf"{re.escape(section_spliter.strip())}\s?\d+", text)
     return sum(1 for _ in found) >= num_sections
 
 
 def is_json(text: str) -> bool:
-    """Return whether the text, or its code fence, is valid JSON."""
+    """Return whether the text, or the content of its code fence, is valid JSON."""
     inner = text.strip()
     for fence in _FENCES:
         inner = inner.removeprefix(fence)

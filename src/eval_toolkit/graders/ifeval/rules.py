@@ -1,4 +1,4 @@
-"""The 25 types of instructions with their rules and arguments."""
+"""The 25 instruction types with their rules and arguments."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -107,7 +107,7 @@ def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
         Response of the model; a blank response follows no instruction.
     **arguments
         Arguments of the instruction, named as in the data. None and empty values are ignored, since
-        the data on the hub fill every row with them.
+        the published data contains them in every row.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
     Raises
     ------
     InvalidInputError
-        If there is no such instruction, or an argument is missing, unknown or of the wrong type.
+        If the instruction is unknown, or an argument is missing, unknown or of the wrong type.
 
     Examples
     --------

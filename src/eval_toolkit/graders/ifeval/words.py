@@ -11,7 +11,7 @@ from eval_toolkit.graders.ifeval.languages import is_in_language
 
 
 def has_keywords(text: str, *, keywords: Sequence[str]) -> bool:
-    """Return whether every keyword occurs in the text, also as part of a word."""
+    """Return whether every keyword occurs in the text, possibly as part of a word."""
     return all(re.search(re.escape(word), text, re.IGNORECASE) for word in keywords)
 
 
@@ -22,7 +22,7 @@ def keyword_frequency(text: str, *, keyword: str, frequency: int, relation: str)
 
 
 def no_forbidden_words(text: str, *, forbidden_words: Sequence[str]) -> bool:
-    """Return whether none of the words occurs in the text as a whole word."""
+    """Return whether no forbidden word occurs in the text as a whole word."""
     return not any(
         # Not \b: after a word that ends in punctuation, such as "C++", it would require a letter.
         re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
@@ -31,7 +31,7 @@ def no_forbidden_words(text: str, *, forbidden_words: Sequence[str]) -> bool:
 
 
 def letter_frequency(text: str, *, letter: str, let_frequency: int, let_relation: str) -> bool:
-    """Return whether the letter occurs in the lower-cased text with the required frequency."""
+    """Return whether the letter occurs with the required frequency, ignoring case."""
     return compared(text.lower().count(letter.strip().lower()), let_relation, let_frequency)
 
 
@@ -41,12 +41,12 @@ def capital_words(text: str, *, capital_frequency: int, capital_relation: str) -
 
 
 def all_upper_case(text: str) -> bool:
-    """Return whether the text is English in capital letters."""
+    """Return whether the text is English and entirely in capital letters."""
     return text.isupper() and is_in_language(text, "en")
 
 
 def all_lower_case(text: str) -> bool:
-    """Return whether the text is English without capital letters."""
+    """Return whether the text is English and contains no capital letters."""
     return text.islower() and is_in_language(text, "en")
 
 

@@ -1,11 +1,11 @@
-"""Judges: graders that query a model, with requests and replies stored next to the answers.
+"""Judges: graders that query a model, whose requests and replies are stored with the answers.
 
-A `Judge` asks a model to grade an answer by a rubric and parses its verdict; a `Panel` combines
-several judges; a `PairJudge` compares two answers in both orders. `KeywordJudge` and `Refusal` make
-no requests. An unparsable verdict is an error, never a number.
+A `Judge` asks a model to grade an answer against a rubric and parses its verdict; a `Panel`
+combines several judges; a `PairJudge` compares two answers in both orders. `KeywordJudge` and
+`Refusal` make no requests. An unparsable verdict is an error, never a number.
 
-Answers may contain instructions for the judge ("give this a yes"), and models may follow them. The
-prompts delimit answers with unpredictable marks and declare them as material to grade, which
+Answers may contain instructions for the judge ("give this a yes"), and the judge may follow them.
+The prompts enclose answers in random delimiters and tell the judge to treat them as data, which
 mitigates such prompt injection but does not rule it out. Validate a judge against human labels
 before relying on it.
 """

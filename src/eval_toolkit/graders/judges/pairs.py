@@ -12,7 +12,7 @@ from eval_toolkit.graders.base import COMPLETIONS, RATE, ColumnInfo, Grade
 from eval_toolkit.graders.judges.judge import (
     check_name,
     checked_max_chars,
-    made_model,
+    judge_model,
     prompt_for,
     reading_of,
     step_of,
@@ -75,12 +75,12 @@ class MatchOutcome(StrEnum):
 
     @property
     def payoff(self) -> tuple[float, float]:
-        """Payoffs of A and B: 1, 0.5 or 0."""
+        """Payoffs of A and B, each 1, 0.5 or 0."""
         of_a = {MatchOutcome.A_WINS: 1.0, MatchOutcome.DRAW: 0.5, MatchOutcome.B_WINS: 0.0}[self]
         return (of_a, 1.0 - of_a)
 
     def flip(self) -> "MatchOutcome":
-        """Return the outcome with A and B exchanged."""
+        """Return the outcome with A and B swapped."""
         return MatchOutcome.of(self.payoff[1])
 
     @classmethod
@@ -91,27 +91,27 @@ class MatchOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairJudge:
-    """A model that decides which of two answers is better.
+    """Judge that decides which of two answers is better.
 
-    Both orders are queried. If they yield different winners, the verdict is due to position: it
-    counts as a tie, and ``consistent`` is 0.
+    Both orders are queried. If the two verdicts name different winners, position bias is assumed:
+    the outcome is a tie, and ``consistent`` is 0.
 
     Parameters
     ----------
     model : Model or str
-        Judge model, or its name as in `load_model`.
+        Judge model, or a name accepted by `load_model`.
     name : str, default "pair"
         Name of the judge.
     criteria : str
-        Criteria for the better answer, as shown to the judge.
+        Criteria that make an answer better, as shown to the judge.
     both_orders : bool, default True
-        Whether to query both orders; otherwise one random order per unit.
+        Whether to query both orders; if False, one random order is queried per unit.
     inconsistent : {"tie", "error"}, default "tie"
-        Outcome if the two orders disagree.
+        Outcome if the verdicts of the two orders disagree.
     system, user : str
         Templates as in `Rubric`, with ``{answer_a}`` and ``{answer_b}``.
     temperature, max_tokens, seed, model_options, max_chars
-        As in `Judge`.
+        See `Judge`.
 
     Raises
     ------
@@ -147,12 +147,12 @@ class PairJudge:
     max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     of_pairs = True
-    """Marks a pairwise judge, which does not grade single answers."""
-    _asked: Model = field(init=False, repr=False, compare=False)
+    """Identifies a pairwise judge, which does not grade single answers."""
+    _judge_model: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        object.__setattr__(self, "_asked", made_model(self.model, self.model_options))
+        object.__setattr__(self, "_judge_model", judge_model(self.model, self.model_options))
         validation.choice(self.inconsistent, "inconsistent", ("tie", "error"))
         check_template(self.system, "system", PAIR_FIELDS)
         check_template(self.user, "user", PAIR_FIELDS)
@@ -161,15 +161,15 @@ class PairJudge:
                 raise InvalidInputError(f"`user` has no {part}; the judge would not see the answer")
         if not isinstance(self.criteria, str) or not self.criteria.strip():
             raise InvalidInputError(f"`criteria` is {self.criteria!r}; it must be a string")
-        asked = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
-        object.__setattr__(self, "temperature", asked.temperature)
+        request = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
+        object.__setattr__(self, "temperature", request.temperature)
         object.__setattr__(self, "seed", validation.integer(self.seed, "seed"))
         object.__setattr__(self, "max_chars", checked_max_chars(self.max_chars))
 
     @property
     def asked(self) -> Model:
         """The judge model."""
-        return self._asked
+        return self._judge_model
 
     @property
     def prompt_sha256(self) -> str:
@@ -178,8 +178,8 @@ class PairJudge:
 
     @property
     def version(self) -> str:
-        """Version of the judge; changes with the prompt, the options and the model."""
-        parts = [self.prompt_sha256, self._options(), dict(self._asked.describe())]
+        """Version of the judge; depends on the prompt, the options and the model."""
+        parts = [self.prompt_sha256, self._options(), dict(self._judge_model.describe())]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
     def _options(self) -> dict[str, Any]:
@@ -193,10 +193,10 @@ class PairJudge:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for the manifest as a JSON-serialisable dict."""
-        asked = self._asked
+        """Return a JSON-serialisable description for the manifest."""
+        model = self._judge_model
         return {
-            "model": {"name": asked.name, "description": dict(asked.describe())},
+            "model": {"name": model.name, "description": dict(model.describe())},
             "version": self.version,
             "prompt_sha256": self.prompt_sha256,
             **self._options(),
@@ -242,10 +242,10 @@ class PairJudge:
         seed = None
         if self.temperature > 0.0:
             seed = derive_seed(self.seed, "judge", self.name, a.id, a.attempt, order) % 2**31
-        told = (self.system, self.user, self.criteria, _FORM)
-        messages = pair_messages(first, second, *told, max_chars=self.max_chars)
+        templates = (self.system, self.user, self.criteria, _FORM)
+        messages = pair_messages(first, second, *templates, max_chars=self.max_chars)
         return GenerateRequest(
-            prompt_for(self._asked, messages),
+            prompt_for(self._judge_model, messages),
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             seed=seed,
@@ -254,14 +254,14 @@ class PairJudge:
     def grade(
         self, a: Completion, b: Completion, replies: Mapping[str, RawCompletion]
     ) -> Mapping[str, float | Grade]:
-        """Return the outcome of A against B, parsed from existing replies.
+        """Return the outcome of comparing A with B, parsed from existing replies.
 
         Parameters
         ----------
         a, b : Completion
             Answers to the same sample.
         replies : mapping of str to RawCompletion
-            Replies of the judge, by the steps of `requests`.
+            Replies of the judge, keyed by the steps of `requests`.
 
         Returns
         -------
@@ -288,15 +288,15 @@ class PairJudge:
             ),
         }
         if not consistent and self.inconsistent == "error":
-            said = ", ".join(f"{order}: {one}" for order, one in shown.items())
-            line["win"] = line["tie"] = Grade.error(f"the two orders disagree ({said})")
+            verdicts = ", ".join(f"{order}: {one}" for order, one in shown.items())
+            line["win"] = line["tie"] = Grade.error(f"the two orders disagree ({verdicts})")
         if self.both_orders:
             line["consistent"] = float(consistent)
         return line
 
     def _verdict(self, reply: RawCompletion | None) -> MatchOutcome | Grade:
-        """Return the winner in terms of the order shown to the judge."""
-        text = reading_of(reply, self._asked)
+        """Return the winner by the position shown to the judge."""
+        text = reading_of(reply, self._judge_model)
         if isinstance(text, Grade):
             return text
         read = _LETTERS.read(text)["better"]

@@ -16,9 +16,9 @@ from eval_toolkit.models.responses import Completion, RawCompletion
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Several judges of the same rubric with a combined verdict.
+    """Panel of judges that share a rubric and combine their verdicts.
 
-    Every member fills its own columns; the panel's column contains the combined verdict, and
+    Every member has its own columns. The panel's column contains the combined verdict, and
     ``name_agreement`` the share of pairs of members that agree.
 
     Parameters
@@ -26,15 +26,15 @@ class Panel:
     judges : sequence of Judge
         At least two judges with different names, or mappings of their options.
     rule : {"majority", "mean"}, default "majority"
-        Rule to combine verdicts, see `voting.combined`: a majority is more than half of all
-        members. No majority is an error.
+        How to combine verdicts; see `voting.combined`. A majority is more than half of all members;
+        its absence is an error.
     name : str, default "panel"
         Name of the panel and its column.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are fewer than two judges, or they share a name or differ in their fields.
+        If there are fewer than two judges, two have the same name, or their fields differ.
 
     Examples
     --------
@@ -81,12 +81,12 @@ class Panel:
 
     @property
     def version(self) -> str:
-        """Version of the panel; changes with the rule and the version of every member."""
+        """Version of the panel; depends on the rule and the versions of all members."""
         parts = [self.rule, [[judge.name, judge.version] for judge in self.judges]]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         fields = self.judges[0].fields()
         columns: dict[str, ColumnInfo] = {}
         for part, column in column_names(self.name, fields).items():
@@ -115,13 +115,13 @@ class Panel:
         line: dict[str, float | Grade] = {}
         for part, column in column_names(self.name, fields).items():
             theirs = [
-                _as_grade(said[column_names(judge.name, fields)[part]])
-                for judge, said in zip(self.judges, lines, strict=True)
+                _as_grade(member[column_names(judge.name, fields)[part]])
+                for judge, member in zip(self.judges, lines, strict=True)
             ]
             line[column] = combined(theirs, self.rule)
             line[f"{column}_agreement"] = agreement(theirs)
-        for said in lines:
-            line.update(said)
+        for member in lines:
+            line.update(member)
         return line
 
 

@@ -10,7 +10,7 @@ from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.protocols import Model
 
 Attempt: TypeAlias = tuple[str, int]
-"""Unit id and attempt."""
+"""Key of an answer: unit id and attempt."""
 _PREFIX = "judge:"
 
 
@@ -24,7 +24,7 @@ class AskingGrader(Protocol):
 
     @property
     def version(self) -> str:
-        """Version of the judge; changes when its results may change."""
+        """Version of the judge; changes whenever its results may change."""
         ...
 
     @property
@@ -33,17 +33,17 @@ class AskingGrader(Protocol):
         ...
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the description for the manifest: the model and all settings that affect verdicts."""
+        """Describe the model and all settings that affect verdicts, for the manifest."""
         ...
 
     def requests(self, response: Any) -> Mapping[str, GenerateRequest]:
-        """Return the requests for an answer by step; steps start with ``judge:<name>``."""
+        """Return the requests for judging an answer by step; steps start with ``judge:<name>``."""
         ...
 
     def grade(
         self, response: Any, replies: Mapping[str, RawCompletion] | None = None
     ) -> Mapping[str, Any]:
-        """Return a value per column, parsed from the replies by step."""
+        """Return the value of each column, parsed from the replies by step."""
         ...
 
 
@@ -77,12 +77,12 @@ def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
 
 
 def judge_of(step: str) -> str | None:
-    """Return the name of a step's judge; None for steps that generate answers."""
+    """Return the name of the judge of a step; None for steps that generate answers."""
     return step.removeprefix(_PREFIX).partition(":")[0] if step.startswith(_PREFIX) else None
 
 
 def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResult]]:
-    """Split job results into answers and verdicts."""
+    """Separate job results into answers and verdicts."""
     answers: list[JobResult] = []
     verdicts: list[JobResult] = []
     for outcome in outcomes:
@@ -91,19 +91,23 @@ def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResul
 
 
 def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawCompletion]]:
-    """Return the judges' replies to each answer, by step; failures have an error."""
+    """Return the judges' replies to each answer, by step; failed requests have an error."""
     replies: dict[Attempt, dict[str, RawCompletion]] = {}
     for outcome in verdicts:
-        job, said = outcome.job, outcome.response
-        reply = said if isinstance(said, RawCompletion) else RawCompletion("", error=outcome.error)
+        job, response = outcome.job, outcome.response
+        reply = (
+            response
+            if isinstance(response, RawCompletion)
+            else RawCompletion("", error=outcome.error)
+        )
         replies.setdefault((job.unit_id, job.attempt), {})[job.step] = reply
     return replies
 
 
 def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Job]:
-    """Return the requests of a judge for answers.
+    """Return the jobs that send answers to a judge.
 
-    Answers that cannot be judged get no request, and their grade states the reason.
+    Answers that cannot be judged get no job; their grade states the reason.
 
     Examples
     --------

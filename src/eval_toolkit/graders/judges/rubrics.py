@@ -1,4 +1,4 @@
-"""Built-in rubrics, in English; use a custom `Rubric` for other languages."""
+"""Built-in rubrics, in English; write a custom `Rubric` for other languages."""
 
 import difflib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from eval_toolkit.graders.judges.verdicts import Labels, Scale, VerdictFormat
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Criteria of a judge, and the format of its verdict.
+    """Criteria for a judge and the format of its verdict.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class Rubric:
     verdict : VerdictFormat
         Format of the verdict, or a mapping accepted by `VerdictFormat.from_dict`.
     system, user : str
-        Templates: ``{rubric}`` is the criteria and ``{form}`` the reply format; ``{question}`` is
-        the last user message, ``{conversation}`` all messages, ``{completion}`` the answer;
-        ``{reference}``, ``{subject}`` and ``{context.name}`` come from the sample; ``{mark}`` is a
-        random string of eight characters. ``{{`` is a literal brace. Write them in the language of
-        the task.
+        Prompt templates. ``{rubric}`` is replaced by the criteria and ``{form}`` by the reply
+        format; ``{question}`` is the last user message, ``{conversation}`` all messages,
+        ``{completion}`` the answer; ``{reference}``, ``{subject}`` and ``{context.name}`` come from
+        the sample; ``{mark}`` is a random string of eight characters. ``{{`` is a literal brace.
+        Write them in the language of the task.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class Rubric:
 
     @classmethod
     def of(cls, given: "Rubric | str | Mapping[str, Any]") -> "Rubric":
-        """Return the rubric given by a name or a mapping.
+        """Return a rubric from its name or a mapping.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Rubric:
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If there is no such rubric, or a field is missing or unknown.
+            If the rubric is unknown, or a field is missing or unknown.
 
         Examples
         --------
@@ -121,7 +121,7 @@ class Rubric:
         return RUBRICS[given]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict with everything that determines the prompt and the parsing."""
+        """Return everything that determines the prompt and the parsing as a dict."""
         return {
             "name": self.name,
             "criteria": self.criteria,

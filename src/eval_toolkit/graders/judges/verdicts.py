@@ -1,7 +1,7 @@
 """Parsing of verdicts from judge replies; ambiguous replies are errors.
 
-Replies with contradictory verdicts or without a verdict are errors, which quote the reply. Numbers
-are taken only from the reply.
+A reply without a verdict or with contradictory verdicts is an error that quotes the reply; no
+number is ever guessed.
 
 Verdict words are searched in the first and last line of a reply, ignoring case and markup:
 
@@ -34,11 +34,11 @@ _MARKUP = " \t*_`\"'“”‘’()[]"
 _CLOSING = "*_`\"'”’)]"
 _ENDS = ".,:;!?"
 _AFTER = re.compile(rf"\s*$|[{_ENDS}]|\s*[/–—]|\s+[-(]")
-"""Allowed text after a verdict word: nothing, punctuation, or a dash after a space."""
+"""Allowed after a verdict word: nothing, punctuation, or a dash after a space."""
 _BEFORE = re.compile(r"(?:^|[.:;!?–—]|(?:^|\s)-)$")
-"""Allowed text before a verdict word: nothing, the end of a sentence, a colon, a dash."""
+"""Allowed before a verdict word: nothing, the end of a sentence, a colon, or a dash."""
 _LEADING = re.compile(r"[^.,:;!?()\[\]/–—]*$")
-"""Text since the last punctuation."""
+"""Matches the text after the last punctuation."""
 _IS_SAID = re.compile(
     r"(?:(?:so|thus|hence|therefore|overall) )?(?:the |my |our )?"
     r"(?:final |overall |correct |right |short |best )?"
@@ -46,32 +46,32 @@ _IS_SAID = re.compile(
     r" (?:is|would be|should be)"
     r"|(?:so )?i(?:['’]d| would)? (?:say|answer|reply)"
 )
-"""Allowed text before a verdict in a short reply."""
+"""Allowed before a verdict word in a short reply."""
 _SHORT_REPLY = 25
-"""Maximum number of words of a reply that is mostly a verdict."""
+"""Maximum number of words of a short reply."""
 _NEAR = 80
 """Number of characters inspected around a word."""
 _FEW = 2
-"""Maximum distance in words of a word that contradicts the verdict."""
+"""Maximum number of words before a verdict word that contradicts the verdict."""
 _IN_BRACKETS = re.compile(r"\[\[([^\[\]]{1,100})\]\]")
 _NUMBER = re.compile(r"[-+]?\d{1,12}(?:\.\d{1,12})?")
 _WHERE = ("label", "json", "brackets", "tag")
 
 
 class _UnreadableError(InvalidInputError):
-    """No verdict can be parsed; the message states the reason."""
+    """Raised when no verdict can be parsed; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A verdict that is one of several words, each mapped to a number.
+    """Verdict format: one of several words, each mapped to a number.
 
     Parameters
     ----------
     numbers : mapping of str to float
-        Number for each of at least two words; case is ignored.
+        Mapping of at least two words to numbers; case is ignored.
     higher_is_better : bool or None, default True
-        Whether higher is better; None if neither direction is better.
+        Whether higher values are better; None if neither direction is better.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class Labels:
         return f"{', '.join(most)} or {last}"
 
     def read(self, value: Any) -> float:
-        """Return the number of a word, or raise; true and false count as yes and no."""
+        """Return the number mapped to a word; true and false count as yes and no."""
         spellings = {True: ("true", "yes"), False: ("false", "no")}
         words = spellings[value] if isinstance(value, bool) else (_plain(str(value)),)
         for word in words:
@@ -124,18 +124,18 @@ class Labels:
         raise _UnreadableError(f"it is not one of {', '.join(self.numbers)}")
 
     def said_in(self, reply: str) -> list[str]:
-        """Return the verdict words in a reply, and words that contradict them.
+        """Return the verdict words in a reply, including words that contradict each other.
 
         Parameters
         ----------
         reply : str
-            Reply; its first and last line are parsed.
+            Reply of the judge; only its first and last lines are parsed.
 
         Returns
         -------
         list of str
-            Verdict words; empty without a verdict, with different numbers if they are
-            contradictory.
+            Verdict words. The list is empty if there is no verdict; contradictory words have
+            different numbers.
 
         Examples
         --------
@@ -167,16 +167,16 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A verdict that is a number in a range.
+    """Verdict format: a number in a range.
 
     Parameters
     ----------
     low, high : float
-        Ends of the range; numbers outside are invalid.
+        Bounds of the range; numbers outside are invalid.
     scaled : bool, default True
-        Whether the column is rescaled to 0 to 1.
+        Whether to rescale the column to the range 0 to 1.
     higher_is_better : bool or None, default True
-        Whether higher is better; None if neither direction is better.
+        Whether higher values are better; None if neither direction is better.
 
     Raises
     ------
@@ -212,14 +212,14 @@ class Scale:
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, value: Any) -> float:
-        """Return the number, or raise if it is not a number or out of range."""
+        """Return the number; raise an error if it is not a number or out of range."""
         text = "" if isinstance(value, bool) else str(value).strip()
         number, slash, most = text.partition("/")
         if not _NUMBER.fullmatch(number.strip()) or (slash and most.strip() != f"{self.high:g}"):
             raise _UnreadableError(f"it is not {self.asked}")
         found = float(number)
         if not self.low <= found <= self.high:
-            raise _UnreadableError(f"{found:g} does not lie between {self.low:g} and {self.high:g}")
+            raise _UnreadableError(f"{found:g} is not between {self.low:g} and {self.high:g}")
         return (found - self.low) / (self.high - self.low) if self.scaled else found
 
     def to_dict(self) -> dict[str, Any]:
@@ -235,8 +235,8 @@ class VerdictFormat:
     Parameters
     ----------
     where : {"label", "json", "brackets", "tag"}
-        "label": an isolated word in the first or last line, as described above. "json": the fields
-        of an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
+        "label": an isolated word in the first or last line, as described in this module. "json":
+        the fields of an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
     fields : mapping of str to Labels or Scale
         Format of each field, by name. "label" and "brackets" have one field.
 
@@ -296,7 +296,7 @@ class VerdictFormat:
         return f"Reply with one JSON object and nothing else: {{{parts}}}"
 
     def read(self, text: str) -> dict[str, Grade]:
-        """Return the number of each field, or an error that quotes the reply.
+        """Parse the number of each field; the grade is an error if parsing fails.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class VerdictFormat:
             return Grade.error(f"unparsable verdict: {why}: {short_cut(text)}")
 
     def _found(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> list[Any]:
-        """Return the substrings that may be the verdict."""
+        """Return the substrings of a reply that may be the verdict of a field."""
         reading = self.fields[name]
         if isinstance(reading, Labels) and self.where == "label":
             found: list[Any] = list(reading.said_in(text))
@@ -348,12 +348,12 @@ class VerdictFormat:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> "VerdictFormat":
-        """Build the format from a mapping with ``where``, and ``labels``, ``scale`` or ``fields``.
+        """Create a format from a mapping with ``where``, and ``labels``, ``scale`` or ``fields``.
 
         Parameters
         ----------
         given : mapping
-            ``labels`` (word to number) or ``scale`` (two ends), with optional ``scaled`` and
+            ``labels`` (word to number) or ``scale`` (two bounds), with optional ``scaled`` and
             ``higher_is_better``, define one field named "verdict"; ``fields`` contains such
             mappings by name.
 
@@ -377,7 +377,8 @@ class VerdictFormat:
         fields = table.pop("fields", None)
         if fields is not None and (table or not isinstance(fields, Mapping)):
             raise InvalidInputError(
-                f"`fields` is {fields!r:.60}; it must contain a mapping per field, without other keys"
+                f"`fields` is {fields!r:.60}; it must map field names to mappings, and be the "
+                f"only key"
             )
         read = {name: _reading(one) for name, one in (fields or {"verdict": table}).items()}
         if where is None:
@@ -391,18 +392,20 @@ def _reading(given: Any) -> Labels | Scale:
     kinds = [name for name in ("labels", "scale") if name in table]
     if len(kinds) != 1:
         raise InvalidInputError(
-            f"the verdict {given!r:.60} needs `labels` (word to number) or `scale` (two ends)"
+            f"the verdict {given!r:.60} needs `labels` (word to number) or `scale` (two bounds)"
         )
     (kind,) = kinds
-    told = table.pop(kind)
+    definition = table.pop(kind)
     unknown = sorted(table.keys() - {"higher_is_better", *(["scaled"] if kind == "scale" else [])})
     if unknown:
         raise InvalidInputError(f"a verdict with {kind} has no option {unknown[0]!r}")
     if kind == "labels":
-        return Labels(told, **table)
-    if not isinstance(told, (list, tuple)) or len(told) != 2:
-        raise InvalidInputError(f"`scale` is {told!r}; it must have two ends, such as [1, 10]")
-    return Scale(*told, **table)
+        return Labels(definition, **table)
+    if not isinstance(definition, (list, tuple)) or len(definition) != 2:
+        raise InvalidInputError(
+            f"`scale` is {definition!r}; it must have two bounds, such as [1, 10]"
+        )
+    return Scale(*definition, **table)
 
 
 def _plain(word: Any) -> str:
@@ -446,6 +449,6 @@ def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
 
 
 def short_cut(text: str, most: int = _SHOWN) -> str:
-    """Return the end of a string, quoted on one line; verdicts usually come last."""
+    """Return the end of a string, where verdicts usually are, quoted on one line."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else f"…{line[1 - most :]}") if line else "nothing"

@@ -1,4 +1,4 @@
-"""Aggregation of several verdicts, and their agreement."""
+"""Aggregation and agreement of several verdicts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ RULES = ("majority", "mean")
 def combined(grades: Sequence[Grade], rule: str) -> Grade:
     """Return the combined grade of several verdicts.
 
-    "majority" is the value of more than half of all verdicts, including missing ones; "mean"
-    requires all verdicts. Otherwise the grade is an error: disagreements are not random, so they
-    are counted instead of dropped.
+    "majority" returns the value of more than half of all verdicts, including missing ones; "mean"
+    requires all verdicts. Otherwise the grade is an error. Disagreements are not random, so they
+    are reported instead of dropped.
 
     Examples
     --------
@@ -38,15 +38,15 @@ def combined(grades: Sequence[Grade], rule: str) -> Grade:
     value, most = counts[0]
     if 2 * most > len(grades):
         return Grade(value)
-    said = [f"{count} × {one:g}" for one, count in counts]
-    said += [f"{len(absent)} without a verdict ({absent[0].reason})"] if absent else []
-    return Grade.error(f"no majority: {', '.join(said)}")
+    counted = [f"{count} × {one:g}" for one, count in counts]
+    counted += [f"{len(absent)} without a verdict ({absent[0].reason})"] if absent else []
+    return Grade.error(f"no majority: {', '.join(counted)}")
 
 
 def agreement(grades: Sequence[Grade]) -> Grade:
-    """Return the share of equal pairs of verdicts.
+    """Return the share of pairs of verdicts that agree.
 
-    Missing verdicts are ignored; the grade is skipped with fewer than two verdicts.
+    Missing verdicts are ignored; with fewer than two verdicts, the grade is skipped.
 
     Examples
     --------

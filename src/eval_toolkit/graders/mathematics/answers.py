@@ -12,9 +12,9 @@ from eval_toolkit.graders.mathematics.notation import WORDS_OF_FORMULAS
 _LONGEST = 500
 """Maximum number of characters of an answer."""
 _LINE, _PHRASES = 2_000, 20
-"""Maximum number of characters searched per line, and of phrases from the end of a response."""
+"""Maximum number of characters searched per line, and of phrases tried, last ones first."""
 _END = 4_000
-"""Number of characters at the end of a response searched for the last formula or number."""
+"""Number of characters, from the end of a response, searched for the last formula or number."""
 _MARKS = r"[*_: \t\r]{0,20}+"
 _FINAL = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:(?:is|are|would be)\b|[:=]){_MARKS}(?=[^\n])")
 _HEADING = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:is|are|would be)?{_MARKS}\n")
@@ -70,12 +70,12 @@ def find_math_answers(text: str) -> list[str]:
     Parameters
     ----------
     text : str
-        Response of the model.
+        Model response.
 
     Returns
     -------
     list of str
-        Candidates without surrounding dollar signs or boxes; empty if there are none.
+        Candidates without enclosing dollar signs or boxes; empty if there are none.
 
     Examples
     --------
@@ -128,19 +128,19 @@ def reference_answer(truth: str) -> str:
     return _stripped(_DELIMITER.sub("", truth))
 
 
-def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHING) -> str | None:
-    """Return the line after the last matching phrase that is followed by valid content."""
+def _after(text: str, phrase: re.Pattern[str], content: re.Pattern[str] = _ANYTHING) -> str | None:
+    """Return the rest of the line after the last matching phrase with valid content."""
     for match in reversed(deque(phrase.finditer(text), maxlen=_PHRASES)):
         leading = _LEADING.match(text, match.end())
         start = leading.end() if leading else match.end()
         line = text[start : start + _LINE].partition("\n")[0]
-        if wanted.search(line):
+        if content.search(line):
             return line
     return None
 
 
 def _boxes(text: str) -> str | None:
-    """Return the content of the last box, with preceding boxes of the same answer."""
+    """Return the content of the last box and of preceding boxes that belong to the same answer."""
     spans = box_spans(text)
     if not spans:
         return None
@@ -162,7 +162,7 @@ def _joins(between: str) -> bool:
 
 
 def _last(text: str) -> tuple[str, str]:
-    """Return the last formulas, and the last number if it follows them; "" if there are none."""
+    """Return the last formulas and the last number if it follows them; "" if there are none."""
     text = text[-_END:]
     closing = next(iter(deque(_CLOSING.finditer(text), maxlen=1)), None)
     end = closing.end() if closing else 0
@@ -201,7 +201,7 @@ def _one_kind(one: str, other: str, *, joined_by_word: bool) -> bool:
 
 
 def _bare(text: str, formula: str) -> str:
-    """Return a one-line string if all of it is an answer; "" otherwise."""
+    """Return a one-line string if it is an answer as a whole; "" otherwise."""
     stripped = text.strip()
     if formula or "\n" in stripped or not 0 < len(stripped) <= _LONGEST:
         return ""

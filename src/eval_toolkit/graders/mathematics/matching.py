@@ -1,4 +1,4 @@
-"""`MathMatch`: mathematical equality of the answer in a response and the reference."""
+"""`MathMatch`: mathematical equality of an answer and a reference."""
 
 import signal
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from eval_toolkit.graders.mathematics.notation import latex, split_name
 from eval_toolkit.models.responses import Completion
 
 _LONGEST = 500
-"""Maximum number of characters of a response that is compared as a whole."""
+"""Maximum length of a response that is compared as a whole."""
 _WAITING = 20
 """Factor between wall-clock and CPU time limits, for busy machines."""
 
@@ -36,19 +36,20 @@ class MathMatch:
 
     ``math_match`` uses only the first answer of `find_math_answers`, ``math_match_flex`` any of
     them. Answers are equal if they have the same `normal_form` or math-verify finds them equal,
-    with floating-point numbers compared to six decimals. math-verify runs in a separate process: an
-    answer such as ``9^{9^{9^9}}`` is stopped and counts as wrong, and ``math_match_timed_out`` is
-    1. A response without an answer is wrong, and ``math_match_found`` is 0. A reference may be an
-    answer, or a worked solution with a box or ``####``. A reference that is empty, or cannot even
-    be compared with 0 in time, is an error of the task rather than a wrong answer.
+    with floating-point numbers compared to six decimals. math-verify runs in a separate process:
+    evaluation of an answer such as ``9^{9^{9^9}}`` is stopped; the answer counts as wrong, and
+    ``math_match_timed_out`` is 1. A response without an answer is wrong, and ``math_match_found``
+    is 0. A reference may be an answer, or a worked solution with a box or ``####``. A reference
+    that is empty, or cannot be compared even with 0 within the time limit, is a task error rather
+    than a wrong answer.
 
     Parameters
     ----------
     seconds : float, default 1.5
-        Processor seconds for all comparisons of one response. Typical answers take a few
-        hundredths, hard ones 0.75.
+        CPU time limit in seconds for all comparisons of one response. Typical answers take a few
+        hundredths of a second, hard ones 0.75 seconds.
     memory_mb : int, default 1024
-        Memory limit in MB of the process that compares.
+        Memory limit of the comparison process in MB.
     decimals : int, default 6
         Number of decimals to which floating-point numbers must agree.
     name : str, default "math_match"
@@ -82,7 +83,7 @@ class MathMatch:
     version = options_version("3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         rates = (self.name, f"{self.name}_flex", f"{self.name}_found")
         return {**dict.fromkeys(rates, RATE), f"{self.name}_timed_out": KEPT}
 
@@ -92,7 +93,7 @@ class MathMatch:
         return normal_form(answers[0]) if answers else None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the first answer is correct, whether any is, and whether there is one."""
+        """Return whether the first answer is correct, whether any is, and whether one was found."""
         golds = [_gold(truth) for truth in references(response)]
         answers = find_math_answers(response.completion)
         # A response that equals the whole reference need not be parsed.
@@ -109,7 +110,7 @@ class MathMatch:
         return {column: float(value) for column, value in zip(self.columns(), given, strict=True)}
 
     def _compared(self, golds: list[str], answer: str, left: float) -> tuple[bool, float]:
-        """Return whether an answer equals a reference, and the seconds left; 0 after a timeout."""
+        """Return whether an answer equals a reference, and the seconds left (0 after a timeout)."""
         late: list[str] = []
         for gold in golds:
             if left <= 0.0 or _differently_named(gold, answer):
@@ -129,7 +130,8 @@ class MathMatch:
                 self._equal(self.seconds, gold, "0")
             except Overrun:
                 raise InvalidInputError(
-                    f"the reference {gold[:80]!r} takes too long to compare even with 0"
+                    f"the reference {gold[:80]!r} takes too long to compare, even with 0; "
+                    f"simplify it"
                 ) from None
         return False, 0.0 if late else left
 
@@ -162,6 +164,6 @@ def _alike(gold: str, answer: str) -> bool:
 
 
 def _differently_named(gold: str, answer: str) -> bool:
-    """Return whether both sides assign a variable and the names differ."""
+    """Return whether both sides assign a value to variables with different names."""
     one, other = (split_name(latex(text))[0].casefold() for text in (gold, answer))
     return bool(one and other and one != other)

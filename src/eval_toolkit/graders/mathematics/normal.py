@@ -1,9 +1,9 @@
-r"""Normal form of LaTeX answers, in which equal notations become equal strings.
+r"""Normal form of LaTeX answers, which maps equivalent notations to the same string.
 
-The rules are the usual ones for the MATH benchmark: whitespace, ``\left`` and ``\right``, trailing
-units and a leading ``x =`` are removed; fractions have a single form, and optional braces are
-added. Words inside an answer, as in ``3 \text{ or } 5``, are kept. Numbers become integers or
-fractions in lowest terms.
+The rules are those commonly used for the MATH benchmark: whitespace, ``\left`` and ``\right``,
+trailing units and a leading ``x =`` are removed; fractions are written in one way, and optional
+braces are added. Words inside an answer, as in ``3 \text{ or } 5``, are kept. Numbers become
+integers or fractions in lowest terms.
 """
 
 import re
@@ -37,7 +37,7 @@ def normal_form(answer: str) -> str:
     Returns
     -------
     str
-        String that is equal for many, but not all, spellings of an answer: ``\sqrt{8}`` is
+        Normal form, which is the same for many but not all spellings of an answer: ``\sqrt{8}`` is
         unchanged.
 
     Examples
@@ -66,7 +66,7 @@ def normal_form(answer: str) -> str:
 
 
 def latex_number(number: Fraction) -> str:
-    r"""Return a number as LaTeX; fractions are in lowest terms.
+    r"""Format a number as LaTeX; fractions are reduced to lowest terms.
 
     Examples
     --------

@@ -52,11 +52,11 @@ WORDS_OF_FORMULAS = frozenset(
         *("times", "plus", "minus", "over", "choose", "percent", "pct", "ab", "xy"),
     }
 )
-"""Words that are not units."""
+"""Words that are not treated as units."""
 
 
 def latex(text: str) -> str:
-    r"""Return an answer with symbols and functions written in LaTeX.
+    r"""Convert the symbols and functions of an answer to LaTeX.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def latex(text: str) -> str:
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Split an answer such as x = 2 into the name and the value; the name may be "".
+    """Split an answer such as x = 2 into name and value; the name may be "".
 
     Examples
     --------
@@ -88,7 +88,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def without_percent(text: str) -> tuple[str, bool]:
-    r"""Return a string without a trailing percent sign or word, and whether it had one.
+    r"""Remove a trailing percent sign or word, and return whether there was one.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def without_percent(text: str) -> tuple[str, bool]:
 
 
 def without_unit(text: str) -> str:
-    r"""Return a number without its unit; other strings are returned unchanged.
+    r"""Remove the unit from a number; other strings are returned unchanged.
 
     Examples
     --------

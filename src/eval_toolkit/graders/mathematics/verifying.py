@@ -1,4 +1,4 @@
-"""Mathematical equality of two answers, computed by math-verify in a worker."""
+"""Mathematical equality of two answers, computed by math-verify in a worker process."""
 
 import logging
 import re
@@ -29,8 +29,8 @@ def equal(gold: str, answer: str, decimals: int = 6) -> bool:
     """Return whether an answer equals a reference according to math-verify.
 
     Both are LaTeX or plain text, without dollar signs. Floating-point numbers must agree to
-    ``decimals``. Answers that cannot be parsed are not equal. A percentage equals both the
-    number before its sign and a hundredth of it.
+    ``decimals``. Answers that cannot be parsed are not equal. A percentage equals both the number
+    before the sign and one hundredth of it.
     """
     (one, of_hundred), (other, other_of_hundred) = map(without_percent, (gold, answer))
     readings, others = _parsed(one), _parsed(other)
@@ -42,10 +42,10 @@ def equal(gold: str, answer: str, decimals: int = 6) -> bool:
 
 
 def equal_within(seconds: float, gold: str, answer: str, decimals: int) -> tuple[bool, float]:
-    """Return the result of `equal` and the CPU seconds used.
+    """Return the result of `equal` and the CPU time used in seconds.
 
-    The process ends, even inside C code, when the ``seconds`` of CPU time are exceeded, if
-    the platform supports it.
+    If the platform supports it, the process is terminated, even inside C code, after ``seconds`` of
+    CPU time.
     """
     timer = getattr(signal, "setitimer", lambda which, seconds: None)
     which, started = getattr(signal, "ITIMER_PROF", None), time.process_time()
@@ -69,6 +69,6 @@ def _parsed(text: str) -> list[object]:
 
 
 def _decimal(number: Fraction) -> str:
-    """Return a number in decimal notation, which is compared to a limited number of decimals."""
+    """Return a number in decimal notation, for comparison to a fixed number of decimals."""
     with localcontext(prec=_DIGITS):
         return f"{Decimal(number.numerator) / number.denominator:f}"

@@ -1,4 +1,4 @@
-"""Rogan-Gladen estimator: correct a judge's rate for its sensitivity and specificity."""
+"""Rogan-Gladen estimator, which corrects a judge's rate for its sensitivity and specificity."""
 
 import math
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class _Shares:
 
     @property
     def skill(self) -> float:
-        """Sensitivity + specificity − 1 (Youden's J): 0 for a judge that guesses."""
+        """Youden's J, sensitivity + specificity − 1; 0 for a judge that guesses at random."""
         return self.sensitivity + self.specificity - 1.0
 
     @property
@@ -56,7 +56,7 @@ class _Shares:
         return max(0.0, total) / self.skill**2
 
     def adjusted(self, z: float) -> "_Shares":
-        """Add pseudo-units: z² for the rate, and two each for sensitivity and specificity."""
+        """Return the shares with pseudo-units added: z² for the rate, two for the others."""
         return _Shares(
             (self.rate * self.n + z * z / 2.0) / (self.n + z * z),
             self.n + z * z,
@@ -83,11 +83,11 @@ def rogan_gladen(
     flagged, n : int
         Number of units that the judge labels positive, and total number of judged units.
     sensitivity : tuple of two int
-        For units with a positive human label: number that the judge also labels positive, and
-        total.
+        Number of units labelled positive by both the human and the judge, and number of units with
+        a positive human label.
     specificity : tuple of two int
-        For units with a negative human label: number that the judge also labels negative, and
-        total.
+        Number of units labelled negative by both the human and the judge, and number of units with
+        a negative human label.
     same_units : bool, default False
         Whether the labelled units are a random subset of the n judged units; False for a separate
         calibration set with the same error rates.
@@ -97,13 +97,13 @@ def rogan_gladen(
     Returns
     -------
     CorrectedRate
-        Rate in [0, 1]; ``reason`` notes clipped values and judges that are too weak to be
-        informative, for which ``se`` is None.
+        Corrected rate in [0, 1]. ``reason`` states whether the value was clipped, or whether the
+        judge is too weak to be informative, in which case ``se`` is None.
 
     Raises
     ------
     InvalidInputError
-        If counts are impossible.
+        If the counts are inconsistent, e.g. more positives than units.
     UndefinedMetricError
         If a class has no human label, the judge is no better than chance, or its rate is
         inconsistent with its sensitivity and specificity.
@@ -111,9 +111,9 @@ def rogan_gladen(
     Notes
     -----
     ``(p + Sp − 1) / (Se + Sp − 1)`` [1]_ with the interval of [2]_, recommended by [3]_ for LLM
-    judges: the delta method on adjusted counts, with a shifted centre to account for skewness. At
-    95 % it covers at least 93 % with 50 to 200 labels (``tests/statistics``). If the labels do not
-    show that the judge is better than chance, the interval is [0, 1].
+    judges: the delta method on adjusted counts, with a shifted centre to account for skewness. At a
+    nominal 95 %, its coverage is at least 93 % with 50 to 200 labels (``tests/statistics``). If the
+    labels do not show that the judge is better than chance, the interval is [0, 1].
 
     References
     ----------
@@ -167,7 +167,7 @@ def _corrected(
     df: float | None = None,
     n_groups: int | None = None,
 ) -> CorrectedRate:
-    """Return the estimate; ``factor`` inflates the standard error for clustering."""
+    """Return the corrected rate; ``factor`` inflates the standard error for clustering."""
     seen, z = _shares(counts), critical_value(confidence)
     value, reason = seen.corrected, ""
     low, high, se, why = _interval(
@@ -177,7 +177,7 @@ def _corrected(
         raise UndefinedMetricError(
             f"rogan-gladen is undefined: the judge's rate of {seen.rate:.2g} is inconsistent with a "
             f"sensitivity of {seen.sensitivity:.2g} and a specificity of {seen.specificity:.2g}; "
-            "use labels of this judge's verdicts on comparable units"
+            "use labels for verdicts of this judge on comparable units"
         )
     if not 0.0 <= value <= 1.0:
         reason = f"clipped: the correction gives {value:.3g}"

@@ -31,7 +31,7 @@ _MOST = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LabelPlan(Displayed):
-    """Number of human labels needed for an interval of a given half-width.
+    """Number of human labels required for an interval of a given half-width.
 
     Examples
     --------
@@ -49,13 +49,13 @@ class LabelPlan(Displayed):
     half_width_now: float
     """Expected half-width with the existing labels."""
     half_width_best: float
-    """Expected half-width with all units labelled; for Rogan-Gladen, the limit for many labels."""
+    """Expected half-width if all units are labelled; for Rogan-Gladen, the limit for large n."""
     method: str
     confidence: float
     split: Mapping[str, int] = field(default_factory=dict)
-    """Total labels by part; empty if labels are sampled from all units."""
+    """Total number of labels by stratum; empty if labels are sampled from all units."""
     buy: Mapping[str, int] = field(default_factory=dict)
-    """Additional labels by part."""
+    """Number of additional labels by stratum."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -82,7 +82,7 @@ def plan_labels(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> LabelPlan:
-    """Plan the number of additional human labels from existing labels.
+    """Plan how many more human labels to collect, based on the existing labels.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def plan_labels(
     half_width : float
         Target half-width of the interval.
     method : {"ppi++", "by-verdict", "rogan-gladen", "labels-only"}, default "ppi++"
-        Method of sampling and using the labels; see Notes.
+        How the labels are sampled and used; see Notes.
     groups : array-like of shape (n,), optional
         Group of each unit; the design effect is estimated from the pilot.
     confidence : float, default 0.95
@@ -103,7 +103,7 @@ def plan_labels(
     Returns
     -------
     LabelPlan
-        Total number of labels, and number of additional labels.
+        Total number of labels, and the number of additional labels.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def plan_labels(
     UndefinedMetricError
         If there are fewer than two labels.
     InfeasibleError
-        If even labelling all units would not give such an interval.
+        If the interval would be too wide even with all units labelled.
 
     Notes
     -----
@@ -121,7 +121,7 @@ def plan_labels(
     positives and negatives separately, with the allocation that minimises the variance (Neyman);
     pass ``strata=judge`` to `corrected_rate` with such labels. "rogan-gladen" uses a separate
     calibration set, split between true positives and negatives as recommended by [1]_. Two
-    pseudo-units are added to the pilot, so a pilot without errors does not imply a perfect
+    pseudo-units are added to the pilot, so that a pilot without errors does not imply a perfect
     judge.
 
     References
@@ -138,7 +138,7 @@ def plan_labels(
     (131, {'judge-positive': 107, 'judge-negative': 24})
     """
     level = validation.fraction(confidence, "confidence")
-    wanted = validation.number(half_width, "half_width", low=0.0, include_low=False)
+    target = validation.number(half_width, "half_width", low=0.0, include_low=False)
     validation.choice(method, "method", _RULES)
     data = read_judged(judge, human, groups)
     if method != "by-verdict":
@@ -152,18 +152,18 @@ def plan_labels(
         return critical_value(level, max(1, n - 1)) * math.sqrt(effect * pilot.variance(n))
 
     best = reach(pilot.most)
-    if best > wanted:
+    if best > target:
         raise InfeasibleError(
-            f"a half-width of {wanted:g} cannot be reached with these {data.n} units: the smallest "
+            f"a half-width of {target:g} cannot be reached with these {data.n} units: the smallest "
             f"possible is {best:.3g}; evaluate more units"
         )
-    n = _smallest(reach, wanted, pilot.most)
+    n = _smallest(reach, target, pilot.most)
     split = pilot.divide(n)
     buy = {name: max(0, count - pilot.have.get(name, 0)) for name, count in split.items()}
     return LabelPlan(
         n_labels=n,
         n_more=sum(buy.values()) if buy else max(0, n - data.n_labels),
-        half_width=wanted,
+        half_width=target,
         half_width_now=reach(data.n_labels),
         half_width_best=best,
         method=method,
@@ -173,12 +173,12 @@ def plan_labels(
     )
 
 
-def _smallest(reach: Callable[[int], float], wanted: float, most: int) -> int:
-    """Return the smallest n with at most the target half-width, by bisection."""
+def _smallest(reach: Callable[[int], float], target: float, most: int) -> int:
+    """Return the smallest n whose half-width does not exceed the target, by bisection."""
     low, high = 1, most
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if reach(middle) <= wanted else (middle, high)
+        low, high = (low, middle) if reach(middle) <= target else (middle, high)
     return high
 
 
@@ -271,7 +271,7 @@ def _calibration(data: Judged) -> _Pilot:
 
 @dataclass(frozen=True)
 class _Allocation:
-    """Proportional allocation of n labels to two parts, with at least two each."""
+    """Proportional allocation of n labels to two strata, with at least two in each."""
 
     names: tuple[str, str]
     needs: FloatArray

@@ -18,7 +18,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 _FEW_LABELS = 20
 _TINY = float(np.finfo(np.float64).tiny)
 _PRIOR_LABELS = 5.0
-"""Weight, in labels, of the prior that the judge agrees with humans, when tuning λ."""
+"""Weight of the prior that the judge agrees with humans when λ is tuned, in numbers of labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +29,16 @@ class Pseudo:
     judge: FloatArray
     count: float
     standard: bool = False
-    """Whether both are standardised by the judge's scores."""
+    """Whether ``human`` and ``judge`` are in standard deviations of the judge's scores."""
 
 
 NO_PSEUDO = Pseudo(np.zeros(0), np.zeros(0), 0.0)
 BINARY = Pseudo(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0]), 0.5)
 """Half a unit for each of the four combinations of judge and human answers."""
 PAIRED = Pseudo(np.array([1.0, -1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, -1.0]), 0.25)
-"""For differences of 0/1 values: only the judge or only the human finds a difference."""
+"""For differences of 0/1 values: a difference that only the judge or only the human sees."""
 SWAPPED = Pseudo(np.zeros(2), math.sqrt(2.0) * np.array([1.0, -1.0]), 1.0, standard=True)
-"""For scores: two units, each with the error of another random unit."""
+"""For scores: two units, each with the judge error of another random unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Powered:
     lam: float
 
     def bounds(self, confidence: float, *, student: bool = True) -> tuple[float, float]:
-        """Return the interval; it contains the estimate."""
+        """Return the interval, which always contains the estimate."""
         factor = critical_value(confidence, self.df if student else None)
         reach = factor * math.sqrt(self.variance)
         return min(self.value, self.centre - reach), max(self.value, self.centre + reach)
@@ -85,22 +85,23 @@ def ppi_mean(
         Group of each unit; units in the same group are not independent. Cannot be combined with
         ``strata``.
     strata : array-like of shape (n,), optional
-        Strata with random labels, each with its own sampling rate. For labels sampled by verdict,
-        pass the verdicts.
+        Stratum of each unit; labels must be random within strata, but sampling rates may differ.
+        For labels sampled by verdict, pass the verdicts.
     weights : array-like of shape (n,), optional
-        Inverse probability of being labelled; only used for labelled units. Cannot be combined with
-        ``strata``.
+        Inverse probability of each unit to be labelled; used for labelled units only. Cannot be
+        combined with ``strata``.
     confidence : float, default 0.95
         Two-sided confidence level.
     small_sample : bool, default True
         Whether to use small-sample corrections: n − 1 divisors, Student's t, two pseudo-units, and
-        λ from the other units' labels. False gives the large-sample interval in the papers, with
+        λ from the other units' labels. False gives the large-sample interval of the papers, with
         one λ for all labels.
 
     Returns
     -------
     CorrectedRate
-        ``lam`` is the mean λ of the labelled units; None with strata, which have separate values.
+        ``lam`` is the mean λ of the labelled units, or None if there are strata, which have
+        separate values.
 
     Raises
     ------
@@ -108,30 +109,30 @@ def ppi_mean(
         If an array is invalid, or labels were not chosen at random and neither strata nor weights
         are given.
     UndefinedMetricError
-        If there are fewer than two labels, overall or in a stratum, or the interval for a rate is
+        If there are fewer than two labels, overall or in a stratum, or the interval for a rate lies
         outside [0, 1].
 
     Notes
     -----
     ``mean(human − λ judge, labelled) + λ mean(judge, unlabelled)`` [1]_, [2]_; the better the
-    judge, the more precise the estimate. With a fixed λ it is unbiased for any judge. With a single
-    λ estimated from all labels it is biased: if the labels lack rare grades, λ is small, and the
-    correction is missing when it matters most. The λ of a labelled unit is therefore estimated from
-    the other units (other groups), which keeps the estimate unbiased, and shrunk towards a judge
-    who agrees with humans, with a weight of five labels.
+    judge, the more precise the estimate. With a fixed λ, it is unbiased for any judge. With a
+    single λ estimated from all labels, it is biased: if the labels lack rare grades, λ is small,
+    and the estimate is not corrected when the correction matters most. The λ of a labelled unit is
+    therefore estimated from the other units (other groups), which keeps the estimate unbiased, and
+    shrunk towards its value for a judge that agrees with humans, with a weight of five labels.
 
     ``small_sample=False`` matches ``ppi_py.ppi_mean_ci``. That interval fails if no label
-    contradicts the judge: with 50 labels of 0/1 values, coverage is as low as 63 %. Two
-    pseudo-units are added for the interval only: half a unit for each combination of 0/1 answers
-    or, for scores, two units with the verdict of another random unit.
+    contradicts the judge: with 50 labels of 0/1 values, its coverage is as low as 63 %. Two
+    pseudo-units are therefore added, for the interval only: half a unit for each combination of 0/1
+    answers or, for scores, two units with the judge error of another random unit.
 
-    Coverage of 95 % intervals (``tests/statistics``): at least 93 % for 0/1 values with 50 labels
-    or more; at least 93 % for grades with 30 labels or more, if nine in ten are the top grade and
-    the judge is off by one in a tenth of the units; at least 92 % for skewed scores in [0, 1].
-    Coverage is lower if errors are so rare that the labels may miss them. For example, if 7 % of
-    the units have a bad grade and the judge misses four in ten of these, it is off by three grades
-    in 3 % of the units; coverage is then 81, 84 and 90 % with 30, 50 and 100 labels, and only
-    slightly better with the labels alone (86, 90 and 92 %).
+    The coverage of 95 % intervals (``tests/statistics``) is at least 93 % for 0/1 values with 50
+    labels or more; at least 93 % for grades with 30 labels or more, if 90 % of the units have the
+    top grade and the judge is off by one grade for 10 % of the units; and at least 92 % for skewed
+    scores in [0, 1]. Coverage is lower if errors are so rare that the labels may miss them. For
+    example, if 7 % of the units have a bad grade and the judge misses 40 % of them, it is off by
+    three grades for 3 % of the units; the coverage is then 81, 84 and 90 % with 30, 50 and 100
+    labels, and only slightly better with the labels alone (86, 90 and 92 %).
 
     With groups, the variance of the units' influences is cluster-robust. Strata are weighted by
     their fraction of the units [3]_.
@@ -195,7 +196,7 @@ def powered_mean(
     weights: FloatArray | None = None,
     small: bool = True,
 ) -> Powered:
-    """Return the prediction-powered mean of one part; λ is tuned if it is None.
+    """Return the prediction-powered mean of one stratum; λ is tuned if it is None.
 
     The influence of a unit is the derivative of the estimate with respect to its weight; sums by
     cluster give the cluster-robust variance.
@@ -257,7 +258,7 @@ def _tuned(data: Judged, w: FloatArray, elsewhere: BoolArray, *, small: bool) ->
 def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
     """Return each labelled unit's slope of labels on verdicts, estimated from the other units.
 
-    It is shrunk, with a weight of `_PRIOR_LABELS`, towards the slope of a judge who agrees with
+    It is shrunk, with a weight of `_PRIOR_LABELS`, towards the slope of a judge that agrees with
     humans, in case the other labels hardly vary.
     """
     y, f = data.human[data.labelled], data.judge[data.labelled]
@@ -287,7 +288,7 @@ def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
 def _padding(
     d: FloatArray, f: FloatArray, w: FloatArray, pseudo: Pseudo, lam: float, others: FloatArray
 ) -> tuple[float, float]:
-    """Return the variance and the shift of the labelled part after adding pseudo-units."""
+    """Return the variance and the shift of the labelled term after adding pseudo-units."""
     if not len(pseudo.human):
         return 0.0, float(w @ d)
     human, off = pseudo.human, pseudo.judge - others.mean()
@@ -395,6 +396,6 @@ def _notes(data: Judged, found: Powered) -> list[str]:
     notes = {
         f"only {data.n_labels} human labels": data.n_labels < _FEW_LABELS,
         "every unit has a human label, so the judge is not used": data.n_labels == data.n,
-        "zero spread: the labels do not vary": negligible(math.sqrt(found.variance), scale),
+        "zero variance: all labels are equal": negligible(math.sqrt(found.variance), scale),
     }
     return [note for note, holds in notes.items() if holds]

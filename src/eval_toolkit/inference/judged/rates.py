@@ -1,4 +1,4 @@
-"""Corrected rates and differences by method name."""
+"""Corrected rates and differences, with a choice of methods."""
 
 import math
 from dataclasses import replace
@@ -38,7 +38,7 @@ def corrected_rate(
     weights: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedRate:
-    """Estimate the rate humans would assign from a judge's verdicts and some human labels.
+    """Estimate the rate according to humans from a judge's verdicts and some human labels.
 
     Parameters
     ----------
@@ -51,18 +51,20 @@ def corrected_rate(
     groups : array-like of shape (n,), optional
         Group of each unit; units in the same group are not independent.
     strata : array-like of shape (n,), optional
-        Strata with random labels, each with its own sampling rate. For labels sampled by verdict,
-        pass the verdicts. Used by "ppi++" and "ppi"; "raw" uses no labels.
+        Stratum of each unit; labels must be random within strata, but sampling rates may differ.
+        For labels sampled by verdict, pass the verdicts. Used by "ppi++" and "ppi"; "raw" uses no
+        labels.
     weights : array-like of shape (n,), optional
-        Inverse probability of being labelled; only used for labelled units, and by the same
-        methods.
+        Inverse probability of each unit to be labelled; used for labelled units only, and by the
+        same methods.
     confidence : float, default 0.95
         Two-sided confidence level.
 
     Returns
     -------
     CorrectedRate
-        Estimate, raw rate of the judge, widths of the other methods, and the narrowest method.
+        Corrected rate, raw rate of the judge, interval widths of the other methods, and the name of
+        the method with the narrowest interval.
 
     Raises
     ------
@@ -77,11 +79,11 @@ def corrected_rate(
     -----
     "ppi++" (see `ppi_mean` for its coverage) is unbiased for any judge and never much wider than
     "labels-only". "ppi" is the same with λ = 1. "rogan-gladen" (`rogan_gladen`) uses sensitivity
-    and specificity; it is intended for separate calibration sets; with random labels of the same
+    and specificity and is intended for separate calibration sets; with random labels for the same
     units, its interval is wider. "labels-only" ignores the judge. "raw" treats verdicts as true;
     its interval ignores the judge's errors, so it is never reported as the narrowest.
 
-    Choose the method in advance: the narrowest of several intervals has lower coverage.
+    Choose the method in advance: selecting the narrowest of several intervals reduces the coverage.
 
     Examples
     --------
@@ -112,7 +114,7 @@ def rates_by_method(
     weights: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> tuple[dict[str, CorrectedRate], dict[str, EvalToolkitError]]:
-    """Return the rate by each applicable method, and the reason for each other method."""
+    """Return the rate by each applicable method, and the reason why the others do not apply."""
     level = validation.fraction(confidence, "confidence")
     data = read_judged(judge, human, groups)
     design = "strata" if strata is not None else "weights" if weights is not None else ""
@@ -161,15 +163,15 @@ def corrected_difference(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedDifference:
-    """Estimate the difference B − A that humans would assign, on the same units.
+    """Estimate the difference B − A according to humans, on the same units.
 
     Parameters
     ----------
     judge_a, judge_b : array-like of shape (n,)
         Judge verdicts on the answers of A and of B.
     human_a, human_b : array-like of shape (n,)
-        Human labels of the same answers; None or NaN if missing. A unit counts as labelled if both
-        answers are labelled.
+        Human labels for the same answers; None or NaN if missing. A unit counts as labelled if both
+        of its answers are labelled.
     lam : float, optional
         Weight of the judge; tuned by default, as in `ppi_mean`.
     groups : array-like of shape (n,), optional
@@ -191,8 +193,8 @@ def corrected_difference(
 
     Notes
     -----
-    Prediction-powered inference on the per-unit differences; common variation and a judge bias that
-    affects both systems equally cancel.
+    Prediction-powered inference on the per-unit differences, in which common variation and judge
+    bias that affects both systems equally cancel.
 
     Examples
     --------
@@ -241,12 +243,12 @@ def corrected_difference(
         n_labels=data.n_labels,
         n_groups=data.n_groups,
         lam=found.lam,
-        reason=f"{lost} units with a label for only A or B count as unlabelled" if lost else "",
+        reason=f"{lost} units labelled for only one system count as unlabelled" if lost else "",
     )
 
 
 def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
-    """Return the rate of the labels, or of the uncorrected verdicts."""
+    """Return the rate according to the labels alone, or to the uncorrected verdicts."""
     rows = data.labelled if rule == "labels-only" else np.ones(data.n, dtype=np.bool_)
     values = (data.human if rule == "labels-only" else data.judge)[rows]
     groups = None if data.groups is None else data.groups[rows]
@@ -274,5 +276,5 @@ def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
 def _with_widths(chosen: CorrectedRate, widths: dict[str, float]) -> CorrectedRate:
     corrected = {rule: width for rule, width in widths.items() if rule != "raw"}
     narrowest = min(corrected, key=corrected.__getitem__) if corrected else ""
-    shown = widths if chosen.method == "raw" else corrected
-    return replace(chosen, narrowest=narrowest, widths=shown)
+    reported = widths if chosen.method == "raw" else corrected
+    return replace(chosen, narrowest=narrowest, widths=reported)

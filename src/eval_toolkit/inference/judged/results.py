@@ -10,7 +10,7 @@ from eval_toolkit.inference.results import Interval, in_own_order
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedRate(Interval[float]):
-    """Rate or mean from a judge, corrected with human labels of some units.
+    """Rate or mean according to a judge, corrected with human labels for some of the units.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class CorrectedRate(Interval[float]):
     lam: float | None = None
     """Weight of the judge: 0 ignores it, 1 is plain prediction-powered inference."""
     narrowest: str = ""
-    """Corrected method with the narrowest interval on these data."""
+    """Method with the narrowest interval on these data, other than "raw"."""
     widths: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     """Warnings about the estimate; empty if there are none."""
@@ -59,7 +59,7 @@ class CorrectedRate(Interval[float]):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedDifference(Interval[float]):
-    """Difference B − A from a judge, corrected with human labels of some units.
+    """Difference B − A according to a judge, corrected with human labels for some of the units.
 
     Examples
     --------
@@ -74,14 +74,14 @@ class CorrectedDifference(Interval[float]):
     ci_high: float
     confidence: float
     p_value: float
-    """Two-sided p-value of "no difference"."""
+    """Two-sided p-value for "no difference"."""
     method: str
     se: float
     raw_delta: float
     """Uncorrected difference of the judge over all units."""
     n_units: int
     n_labels: int
-    """Number of units with human labels of both A and B."""
+    """Number of units with human labels for both A and B."""
     n_groups: int | None
     lam: float
     reason: str = ""

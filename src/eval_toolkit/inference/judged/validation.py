@@ -1,4 +1,4 @@
-"""Validation of verdicts and labels, including a test for random sampling of labels."""
+"""Validation of verdicts and labels, including a test that labels were sampled at random."""
 
 import math
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import upper_tail
 
 _NOT_BY_CHANCE = 1e-4
-"""P-value below which labels are considered non-random."""
+"""P-value below which labels are considered not to be a random sample."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Judge verdicts on all units, and human labels of some of them."""
+    """Judge verdicts on all units, and human labels for some of them."""
 
     judge: FloatArray
     human: FloatArray
@@ -98,7 +98,7 @@ class Judged:
     def _rank_p_value(self) -> float:
         """Return the p-value for the mean rank of the labelled units.
 
-        Clusters that were labelled as a whole increase the variance.
+        The variance accounts for clusters that were labelled as a whole.
         """
         n, n_labels = self.n, self.n_labels
         rank = np.searchsorted(np.sort(self.judge), self.judge).astype(np.float64)
@@ -118,7 +118,7 @@ def read_judged(
 ) -> Judged:
     """Return verdicts and labels as validated arrays.
 
-    Fewer than two units with a human label are an `UndefinedMetricError`.
+    Raise `UndefinedMetricError` if fewer than two units have a human label.
     """
     verdicts = validation.vector(judge, names[0])
     entries = validation.as_array(human, names[1], dtype=object)

@@ -1,4 +1,4 @@
-"""Executors for resampling: threads, processes, Ray or Dask; results are bit-identical."""
+"""Executors for parallel resampling on threads, processes, Ray or Dask, with identical results."""
 
 from eval_toolkit.integrations.executors.on_dask import DaskExecutor
 from eval_toolkit.integrations.executors.on_ray import RayExecutor

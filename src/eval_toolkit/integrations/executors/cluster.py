@@ -26,7 +26,7 @@ def first_line(error: BaseException) -> str:
 
 
 class Cluster(Executor):
-    """Base class of Ray and Dask executors; started lazily with the first task and closed once."""
+    """Base class of the Ray and Dask executors; started when the first task is submitted."""
 
     def __init__(
         self, workers: int | None = None, *, address: str | None = None, gpus: int = 0
@@ -37,7 +37,7 @@ class Cluster(Executor):
         self._lock = threading.RLock()
         self._ends = contextlib.ExitStack()
         self._tasks: Any = None
-        """Object that accepts tasks; None until started."""
+        """Object to which tasks are submitted; None until started."""
         self._closed = False
         self._waiting: set[Future[Any]] = set()
 
@@ -54,7 +54,7 @@ class Cluster(Executor):
         raise NotImplementedError
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Close the executor; an existing cluster keeps running.
+        """Close the executor; a cluster that it did not start keeps running.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ def outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
 
 
 def settle(future: Future[Any], done: Any) -> None:
-    """Set the outcome of a task whose future on the cluster is done."""
+    """Copy the outcome of a finished task from its future on the cluster."""
     if future.cancelled() or not future.set_running_or_notify_cancel():
         return
     try:

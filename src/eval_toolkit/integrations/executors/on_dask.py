@@ -1,4 +1,4 @@
-"""Executor based on a Dask client."""
+"""Executor that submits tasks to a Dask cluster."""
 
 import contextlib
 import functools
@@ -21,16 +21,16 @@ _T = TypeVar("_T")
 
 
 class DaskExecutor(Cluster):
-    """Executor based on a Dask client; for an existing client use ``client.get_executor()``.
+    """Executor that submits tasks to Dask; for an existing client use ``client.get_executor()``.
 
     Parameters
     ----------
     workers : int, optional
-        Number of processes of a new local cluster; by default one per core.
+        Number of processes in a new local cluster; by default one per core.
     address : str, optional
         Address of a running scheduler.
     gpus : int, default 0
-        Number of GPUs of a task, on workers that declare the resource ``GPU``.
+        Number of GPUs per task; the workers must declare the resource ``GPU``.
 
     Raises
     ------
@@ -49,8 +49,8 @@ class DaskExecutor(Cluster):
         """Submit a call of ``fn`` to a worker.
 
         Function and arguments are serialised in memory by cloudpickle; the future raises the
-        exceptions of ``fn``, or `BrokenExecutor` if the worker died. After a shutdown it is a
-        RuntimeError.
+        exceptions of ``fn``, or `BrokenExecutor` if the worker died. Raises RuntimeError after a
+        shutdown.
         """
         # Futures of Dask's executor never end if the worker dies while its result is fetched.
         client, _ = self._started()
@@ -70,7 +70,7 @@ class DaskExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        The other parameters are those of `concurrent.futures.Executor.map`. Raises `BrokenExecutor`
+        For the other parameters, see `concurrent.futures.Executor.map`. Raises `BrokenExecutor`
         if a worker died.
         """
         client, executor = self._started()
@@ -85,9 +85,7 @@ class DaskExecutor(Cluster):
         except self._distributed.KilledWorker as error:
             raise BrokenExecutor(first_line(error)) from error
         except self._distributed.CancelledError as error:
-            raise BrokenExecutor(
-                f"no worker that holds the data is left: {first_line(error)}"
-            ) from error
+            raise BrokenExecutor(f"no worker with the data is left: {first_line(error)}") from error
 
     def _start(self) -> Any:
         import dask
@@ -119,5 +117,5 @@ class DaskExecutor(Cluster):
 
 
 def _called(fn: Callable[..., _T], args: Any, kwargs: Any = None) -> _T:
-    """Call a function that was sent separately from its arguments."""
+    """Call a function that was sent to the worker separately from its arguments."""
     return fn(*args, **(kwargs or {}))

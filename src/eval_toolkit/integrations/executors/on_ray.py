@@ -30,12 +30,12 @@ class RayExecutor(Cluster):
     Parameters
     ----------
     workers : int, optional
-        Number of concurrent tasks of a new Ray instance; by default one per core.
+        Number of concurrent tasks in a new Ray instance; by default one per core.
     address : str, optional
         Address of a running Ray cluster. If this process is already connected to Ray, that
         connection is used.
     gpus : int, default 0
-        Number of GPUs of a task; the others are hidden from it.
+        Number of GPUs per task; a task cannot see the other GPUs.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class RayExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        The other parameters are those of `concurrent.futures.Executor.map`.
+        For the other parameters, see `concurrent.futures.Executor.map`.
         """
         self._started()
         return super().map(self._ray.put(fn), *iterables, timeout=timeout)

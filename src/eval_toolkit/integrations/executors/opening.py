@@ -1,4 +1,4 @@
-"""Open executors by name."""
+"""Context manager that opens an executor by name."""
 
 import contextlib
 import os
@@ -33,14 +33,14 @@ def open_executor(
         Address of a running Ray or Dask cluster; by default ``RAY_ADDRESS`` or
         ``DASK_SCHEDULER_ADDRESS`` if set, otherwise a temporary local cluster is started.
     gpus : int, default 0
-        Number of GPUs of each task, for Ray and Dask. Ray shows a task only its own; Dask sends it
-        to workers started with ``--resources GPU=1``.
+        Number of GPUs per task, for Ray and Dask. A Ray task sees only its own GPUs; a Dask task
+        runs on workers started with ``--resources GPU=1``.
 
     Yields
     ------
     Executor
         Object with the interface of `concurrent.futures.Executor`. Ray and Dask start with the
-        first task; work of less than a tenth of a second runs in the calling process.
+        first task; work that takes less than a tenth of a second runs in the calling process.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Export of runs to formats of other tools."""
+"""Exporters that convert runs to other tools' formats."""
 
 from eval_toolkit.integrations.exporting.cells import cell_rows
 from eval_toolkit.integrations.exporting.writing import EXPORT_FORMATS, export_files, export_run

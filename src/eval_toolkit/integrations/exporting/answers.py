@@ -1,4 +1,4 @@
-"""Stored data about units, combined for exports."""
+"""Stored prompts, answers and values of units, collected for export."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ from eval_toolkit.scorecards.reduction import value_of_failure
 from eval_toolkit.tasks.references import Reference, references_of
 
 SCORED = ("label", "score")
-"""Columns of rows with scores from a scorer."""
+"""Columns present in the records of labelled, scored rows."""
 
 _SAME = 1e-12
 
@@ -50,7 +50,7 @@ class UnitMetric:
     rows: FloatArray
     """Value of each record."""
     known: BoolArray
-    """Whether each record is counted."""
+    """Whether each record has a value that counts."""
 
     @property
     def is_mean(self) -> bool:
@@ -124,7 +124,7 @@ class Answer:
 
     @property
     def prompt_text(self) -> str:
-        """Prompt as a string, as rendered by the model if that was stored."""
+        """Prompt as a string; in the form rendered for the model if that was stored."""
         shown = getattr(self._response, "prompt", "")
         if isinstance(shown, str) and shown:
             return shown
@@ -299,7 +299,7 @@ class Answers:
     def question(self, unit: str, answer: Answer) -> str | None:
         """Return the question without few-shot examples; None if it is not stored separately.
 
-        In a chat, the question is the last message; in a plain string its start is unknown.
+        In a chat, the question is the last message. In a plain string, its start is unknown.
         """
         if unit in self.inputs:
             return self.inputs[unit]
@@ -319,12 +319,12 @@ class Answers:
 
 
 def text_sha256(text: str) -> str:
-    """Return the SHA-256 hash of a string, including invalid surrogates."""
+    """Return the SHA-256 hash of a string, which may contain lone surrogates."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _several(text: str) -> list[str]:
-    """Return a list of references: a single one, or the entries of a JSON list."""
+    """Return references as a list: the entries of a JSON list, or a single reference."""
     if text.startswith("[\n"):
         try:
             read = json.loads(text)
@@ -336,7 +336,7 @@ def _several(text: str) -> list[str]:
 
 
 def answers_of(run: Run, blocks: Sequence[Block]) -> list[Answers]:
-    """Return the answers for blocks of whole slices that have records."""
+    """Return the answers for each block that covers a whole slice and has records."""
     known = set(run.subjects)
     return [
         Answers.of(run, one)

@@ -1,4 +1,4 @@
-"""Export of rollouts as ``metrics.json`` of astra-rl."""
+"""Export of rollouts to astra-rl's ``metrics.json``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,10 +17,10 @@ _NOTHING_SAID = "the rollout has no turns"
 
 
 def astra_files(run: Run) -> dict[str, bytes]:
-    """Return rollouts as astra-rl's ``metrics.json``: summary and details, with more estimates.
+    """Return rollouts as astra-rl's ``metrics.json``: summary and details, with extra estimates.
 
-    Turns are judged by the scorer and threshold of the run. Rollouts that failed or never started
-    are listed in the details with their status, and excluded from all means.
+    Turns are judged by the run's scorer and threshold. Rollouts that failed or never started are
+    listed in the details with their status and are excluded from all means.
 
     Examples
     --------
@@ -33,14 +33,14 @@ def astra_files(run: Run) -> dict[str, bytes]:
     """
     if TURNS not in run.manifest["artifacts"]:
         raise InvalidInputError(
-            f"{run.path}: astra-rl's format supports only rollouts, and this is "
+            f"{run.path}: astra-rl's format supports only rollouts, not "
             f"{kind_named(run.kind).words.export}; "
             "export it to lm-eval, every-eval-ever or csv"
         )
     graphs = rollouts_of(run)
     begun = [graph for graph in graphs if any(node.status != ENDED for node in graph.nodes())]
     if not begun:
-        raise InvalidInputError(f"{run.path}: no rollout of the run has any turns")
+        raise InvalidInputError(f"{run.path}: none of the rollouts has any turns")
     try:
         told = rollouts_json(
             begun, scorer=_scorer(run), manifest=unrepresented_data(run, all_blocks(run))
@@ -84,13 +84,13 @@ def _scorer(run: Run) -> "_StoredScorer":
     if not isinstance(name, str) or not isinstance(told, Mapping):
         raise InvalidInputError(
             f"{run.path}: the run does not state which scorer judged its turns; for an imported "
-            "run, use the original log, which has these numbers"
+            "run, use the original log, which contains these numbers"
         )
     return _StoredScorer(name, told)
 
 
 class _StoredScorer:
-    """Scorer whose scores are already stored in the turns."""
+    """Placeholder for the run's scorer, whose scores are already stored in the turns."""
 
     def __init__(self, name: str, told: Mapping[str, Any]) -> None:
         self.name = name
@@ -100,10 +100,10 @@ class _StoredScorer:
         self.mode = str(told.get("mode") or "turn")
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return an empty list for no texts; raise otherwise, since no model is available."""
+        """Return an empty list for no texts; otherwise raise, since no model is available."""
         if texts:
             raise InvalidInputError(
-                f"{self.name} has not scored every probe and response of the run; rescore the run "
+                f"{self.name} has not scored every probe and response of the run; score them "
                 "with eval-toolkit rescore"
             )
         return []

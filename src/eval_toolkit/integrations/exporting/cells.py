@@ -1,4 +1,4 @@
-"""Metric values of runs as flat rows, shared by all exported tables."""
+"""Metric values of runs as flat rows, used by all exported tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _IMPORTED = ("tool", "tool_version", "created", "files")
 def all_blocks(run: Run) -> list[Block]:
     """Return every slice and scorer of a run, each slice followed by its parts.
 
-    Other tools have no parts, so a part is named like ``slice=quiz&subject=Africa``.
+    Other tools have no concept of parts, so a part is named like ``slice=quiz&subject=Africa``.
     """
     return [
         block if block.part == WHOLE else replace(block, name=_full_name(block))
@@ -43,7 +43,7 @@ def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Rows as returned by `Run.rows`, for every cell, with the run as the first key.
+        One row per cell, as returned by `Run.rows`, with the run as the first key.
 
     Examples
     --------
@@ -103,18 +103,18 @@ class Origin:
     tool: str
     version: str
     created: datetime | None
-    """Start time of the log; None if not stated."""
+    """Start time recorded in the log; None if there is none."""
     settings: Mapping[str, Any]
     n_planned: int | None = None
 
     @property
     def task(self) -> Mapping[str, Any]:
-        """Description of the task in the log."""
+        """Task description recorded in the log."""
         return as_mapping(self.settings.get("task"))
 
     @property
     def decoding(self) -> Mapping[str, Any]:
-        """Decoding parameters in the log."""
+        """Decoding parameters recorded in the log."""
         return as_mapping(self.task.get("generation_kwargs")) or {
             name: self.settings[name] for name in _DECODING if name in self.settings
         }

@@ -1,4 +1,4 @@
-"""Export to the files of eval-framework."""
+"""Export to eval-framework's output files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,8 +36,8 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
     standard error. The run's own numbers, with intervals, status and reasons, are stored under
     ``eval_toolkit`` in ``metadata.json``, together with the unit of each ``id``.
 
-    Metrics that are not means over samples are omitted. There is one folder per model and task if
-    there are several.
+    Metrics that are not means over samples are omitted. If there are several models or tasks, each
+    pair has its own folder.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
         )
     found = answers_of(run, all_blocks(run))
     if not found:
-        raise ArtifactError(f"{run.path}: the run has no records, so there are no samples")
+        raise ArtifactError(f"{run.path}: the run has no records, so it has no samples to export")
     useful = [one for one in found if one.plain_metrics]
     if not useful:
         raise InvalidInputError(
-            f"{run.path}: no metric of the run is a mean over samples, and eval-framework's format "
-            "has no others; export it to lm-eval, csv or predictions"
+            f"{run.path}: eval-framework's format supports only means over samples, and the run "
+            "has no such metric; export it to lm-eval, csv or predictions"
         )
     folders = file_names(f"{one.block.scorer}/{one.block.slice}" for one in useful)
     files: dict[str, bytes] = {}
@@ -133,7 +133,7 @@ def _output(answers: Answers, unit: str, answer: Answer, place: tuple[str, int])
 
 
 def _with_reply(messages: Sequence[Mapping[str, str]], text: str) -> list[dict[str, str]]:
-    """Return a conversation with the reply, which continues a trailing assistant message if any."""
+    """Append the reply to a conversation, or to its trailing assistant message if there is one."""
     told = [dict(message) for message in messages]
     if told and told[-1]["role"] == "assistant":
         told[-1]["content"] += text

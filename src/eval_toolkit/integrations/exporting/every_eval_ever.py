@@ -32,11 +32,11 @@ SCHEMA = "0.2.2"
 def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     """Return a run in the format of ``eval.schema.json`` 0.2.2, one file per model, with samples.
 
-    The format requires a number per result and a score per sample. Cells and samples without one
-    are omitted and reported: cells with their reason under ``source_metadata``, samples by count
-    under ``detailed_evaluation_results``.
+    The format requires a number for each result and a score for each sample. Cells and samples
+    without one are omitted: ``source_metadata`` lists the omitted cells with their reasons, and
+    ``detailed_evaluation_results`` the number of omitted samples.
 
-    File names are derived from the run and therefore reproducible.
+    File names are derived from the run and are therefore reproducible.
 
     Examples
     --------

@@ -82,7 +82,7 @@ def _about(answers: Answers, unit: str, answer: Answer, spoken: Sequence[_Row] |
 
 
 def _answered(answers: Answers, row: int, answer: Answer, metric: UnitMetric) -> _Row:
-    """Return the output of an attempt, and the part of it that a metric used."""
+    """Return the output of an attempt, and the part of it that was graded."""
     if not answer.choices:
         scores = answers.records.columns.get("score")
         if answer.text is not None:
@@ -102,7 +102,7 @@ def _answered(answers: Answers, row: int, answer: Answer, metric: UnitMetric) ->
 
 
 def _taken(answers: Answers, row: int, answer: Answer, column: str) -> tuple[str, str] | None:
-    """Return the choice that a metric used, and how it was selected; None if unknown."""
+    """Return the choice that was graded, and how it was selected; None if unknown."""
     kept = "choice" + column.removeprefix("accuracy")
     if column.startswith("accuracy") and _has(answers, kept, row):
         at = int(answers.records.columns[kept][row])
@@ -120,7 +120,7 @@ def _has(answers: Answers, column: str, row: int) -> bool:
 
 
 def _reason(answers: Answers, row: int, metric: UnitMetric) -> str:
-    """Return why a record counts as failed; "" if it does not."""
+    """Return the reason why a record counts as failed; "" if it does not."""
     column = metric.spec.column
     if answers.records.status[column][row] == "ok":
         return ""

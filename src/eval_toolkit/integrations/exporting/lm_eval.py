@@ -178,7 +178,7 @@ def _numbers(block: Block, answers: Answers | None) -> dict[str, Any]:
 
 
 def _stated_error(cell: Cell) -> float | None:
-    """Return the standard error reported in a log for a number without samples."""
+    """Return the standard error that a log without samples reports for a number."""
     error = cell.details.get("standard_error") if cell.details.get("stated") else None
     return error if isinstance(error, int | float) else None
 
@@ -242,7 +242,7 @@ def _task_hash(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _lines(answers: Answers) -> list[dict[str, Any]]:
-    """Return a line per unit and filter; several attempts at a unit are repeats of its requests."""
+    """Return one line per unit and filter; multiple attempts become repeats of the requests."""
     return [line for at, unit in enumerate(answers.unit_ids) for line in _line(answers, at, unit)]
 
 
@@ -282,7 +282,7 @@ def _line(answers: Answers, at: int, unit: str) -> Iterator[dict[str, Any]]:
 
 
 def _requests_and_responses(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any]]:
-    """Return the requests, the responses to each with repeats, and the filtered responses."""
+    """Return requests, responses to each request (one per repeat), and filtered responses."""
     first = tries[0]
     if first.outcome is None:
         return {}, [], []

@@ -47,7 +47,7 @@ def model_card(run: Run) -> str:
     command = str(redact_secrets(run.manifest.get("command") or ""))
     if command:
         do = "run" if origin_of(run) is None else "import"
-        blocks.append(f"**Command to {do} it again**\n\n{_code(command)}")
+        blocks.append(f"**Command to {do} this evaluation again**\n\n{_code(command)}")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -66,7 +66,10 @@ def _caveats(run: Run) -> Iterator[str]:
     sure = {100 * cell.confidence for cell in cells if cell.confidence}
     if sure:
         levels = " and ".join(f"{level:g} %" for level in sorted(sure))
-        yield f"nominal coverage of the intervals: {levels}; units of a group are treated as dependent"
+        yield (
+            f"nominal coverage of the intervals: {levels}; "
+            "units in the same group are treated as dependent"
+        )
     if any(cell.has_value and cell.low is None for cell in cells):
         yield "the uncertainty of values without an interval is unknown"
     n_errors = max((cell.n_errors for cell in cells), default=0)
@@ -77,7 +80,7 @@ def _caveats(run: Run) -> Iterator[str]:
         yield f"up to {n_errors} units per metric failed and {counted.get(policy, policy)}"
     absent = sum(not cell.has_value for cell in cells)
     if absent:
-        yield f"{absent} of {len(cells)} metrics have no value; the table states why"
+        yield f"{absent} of {len(cells)} metrics have no value; see the table for the reasons"
     for name in sorted(fitted_on(run)):
         yield f"thresholds were selected on {name}, so metrics on these rows are optimistic"
     if stopped(run.results):

@@ -1,4 +1,4 @@
-"""Export of one value per unit as predictions: label, score, row_id and content_hash."""
+"""Export of predictions: one row per unit, with label, score, row_id and content_hash."""
 
 import csv
 import io
@@ -21,14 +21,14 @@ def predictions_csv(
 ) -> str:
     r"""Return one value per unit as CSV.
 
-    With labels, the format can be read by `artifacts.load_predictions` and ``eval-toolkit score``;
-    values of a metric without labels can be read by ``eval-toolkit import --column score``.
+    A file with labels can be read by `artifacts.load_predictions` and ``eval-toolkit score``, and a
+    file without labels by ``eval-toolkit import --column score``.
 
     By default the scores of the main result are exported, or its main metric if there are none;
     ``metric`` must be a mean over units. The columns are label (if the run has labels), score,
     row_id and, if all units have one, content_hash. Attempts at a unit are combined in one row, and
-    units without a value are omitted. Strings are not escaped, so rows can be paired: import
-    the columns as text in a spreadsheet.
+    units without a value are omitted. Strings are not escaped for spreadsheets, so that ids still
+    match; import the columns as text.
 
     Examples
     --------
@@ -77,14 +77,15 @@ def _chosen(run: Run, slice_name: str | None, scorer: str | None) -> Answers:
     if not found:
         there = ", ".join(f"{slice_}/{name}" for slice_, name in run.subjects) or "none"
         raise ArtifactError(
-            f"{run.path}: the run has no records of this slice and scorer; it has records of {there}"
+            f"{run.path}: the run has no records for this slice and scorer; it has records for "
+            f"{there}"
         )
     speaks = [one for one in found if main is not None and one.block == main]
     return next(iter([*speaks, *found]))
 
 
 def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
-    """Return the values, and which units have one."""
+    """Return the values, and a mask of the units that have one."""
     if metric is None and set(SCORED) <= answers.records.columns.keys():
         return answers.units.values("score")
     known = {one.cell.name: one for one in answers.metrics}
@@ -94,7 +95,7 @@ def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
     )
     if name is None:
         raise InvalidInputError(
-            f"{answers.run.path}: the run has no scores, and no metric with a value per unit"
+            f"{answers.run.path}: the run has neither scores nor a metric with a value per unit"
         )
     if name not in known:
         listed = ", ".join(map(repr, known)) or "none"

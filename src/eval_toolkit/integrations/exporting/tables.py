@@ -11,10 +11,10 @@ from eval_toolkit.runs.cells import cell_table
 
 
 def csv_table(runs: Run | Sequence[Run]) -> str:
-    r"""Return the metric values of runs as CSV in full precision, safe to open in a spreadsheet.
+    r"""Return the metric values of runs as CSV at full precision, safe to open in a spreadsheet.
 
-    Missing values are empty, with status and reason in other columns. Text that a spreadsheet would
-    interpret as a formula is prefixed with an apostrophe. Lines end with CRLF.
+    Missing values are empty; their status and reason are in separate columns. Text that a
+    spreadsheet would interpret as a formula is prefixed with an apostrophe. Lines end with CRLF.
 
     Examples
     --------
@@ -35,7 +35,8 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
 def json_table(runs: Run | Sequence[Run]) -> bytes:
     """Return the metric values of runs as JSON: a list with one flat object per cell.
 
-    Keys are the columns of `csv_table`; missing values are null, with status and reason.
+    Keys are the columns of `csv_table`; missing values are null, and other keys contain their
+    status and reason.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def markdown_table(runs: Run | Sequence[Run]) -> str:
 
 
 def latex_table(runs: Run | Sequence[Run]) -> str:
-    r"""Return the metric values of runs as a LaTeX ``tabular``; requires the package booktabs.
+    r"""Return the metric values of runs as a LaTeX ``tabular``, which requires ``booktabs``.
 
     Special characters in names and reasons are escaped, and non-printable characters are replaced
     by spaces.

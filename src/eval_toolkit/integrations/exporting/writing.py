@@ -1,4 +1,4 @@
-"""Export of runs by format name."""
+"""Export runs to a format given by name."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ from eval_toolkit.runs import Run, run_state
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """Export format: the function that creates it, its file name and its options."""
+    """Export format: the function that creates its files, its file name and its options."""
 
     made_by: str
     file: str = ""
@@ -51,7 +51,7 @@ def export_files(
     format: str,  # noqa: A002 - what the option is called
     **options: Any,
 ) -> dict[str, bytes]:
-    """Return runs in another tool's format or as tables, as file contents.
+    """Return the files of an export in another tool's format or as tables.
 
     Parameters
     ----------
@@ -61,14 +61,15 @@ def export_files(
     format : str
         One of `EXPORT_FORMATS`.
     **options
-        ``samples`` for "every-eval-ever" and "lm-eval": by default whether the run has records;
-        True raises if there are none. ``metric``, ``slice`` and ``scorer`` for "predictions".
+        For "every-eval-ever" and "lm-eval": ``samples``, whether to export samples; by default they
+        are exported if the run has records, and True raises if it has none. For "predictions":
+        ``metric``, ``slice`` and ``scorer``.
 
     Returns
     -------
     dict of str to bytes
-        Relative file name to content. Equal runs give identical bytes: timestamps are taken from
-        the run.
+        File contents by relative path. Equal runs give identical bytes, because timestamps are
+        taken from the run.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def export_files(
         return _named(make(given[0], **chosen), told)
     folders = file_names(run.run_id for run in given)
     if len(folders) < len(given):
-        raise InvalidInputError("two runs have the same name; export them one by one")
+        raise InvalidInputError("two runs have the same name; export them separately")
     return {
         f"{folders[run.run_id]}/{name}": content
         for run in given
@@ -151,14 +152,14 @@ def export_run(
     overwrite: bool = False,
     **options: Any,
 ) -> list[Path]:
-    """Write runs in another tool's format or as tables; either all files are written or none.
+    """Write runs in another tool's format or as tables; on failure, no file is written.
 
     Parameters
     ----------
     runs, format, **options
         As in `export_files`.
     to : path
-        Target file, or folder for formats with several files.
+        Output file, or output folder for formats with several files.
     overwrite : bool, default False
         Whether to replace existing files.
 

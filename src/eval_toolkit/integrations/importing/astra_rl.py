@@ -1,13 +1,14 @@
 """Import of astra-rl's ``metrics.json``.
 
-Also reads the files of `rollouts.Evaluator.write_json` and `rollouts_json`, which have the same
-structure with additional fields. Columns are the numbers of ``overall``; a ``first_…_turn`` becomes
-``pct_rollouts_with_…``, which indicates whether such a turn exists; its number is in the turns.
-A file states neither the attacked model nor the attack, unless it has an eval-toolkit manifest.
+Also reads files written by `rollouts.Evaluator.write_json` and `rollouts_json`, which have the same
+structure with additional fields. The columns are the numbers in ``overall``. A ``first_…_turn``
+becomes a 0/1 column ``pct_rollouts_with_…``, which records whether there was such a turn. A file
+names neither the model under attack nor the attack, unless it contains an eval-toolkit manifest.
 
-astra-rl states means over rollouts of the rollouts' averages, and shares between 0 and 1, although
-named "pct". Its ``avg_adversarial_toxicity`` is not a mean over turns, but 1 / turns if any probe
-scored above 0; a note reports this if the turns are available. No standard errors are stated.
+astra-rl reports means over rollouts of the averages of each rollout. Its "pct" values are shares
+between 0 and 1. Its ``avg_adversarial_toxicity`` is not a mean over turns, but 1 / turns if any
+probe scored above 0; a note points this out if the turns are available. It reports no standard
+errors.
 """
 
 import math
@@ -39,11 +40,11 @@ NAME = "astra-rl"
 _FIRST, _SHARE = "first_", "pct_rollouts_with_"
 _TEXTS = ("context", "probe", "response", "node")
 _CUT = 100
-"""Number of characters of a context that astra-rl keeps."""
+"""Number of characters of a context that astra-rl stores."""
 
 
 def recognises(path: Path) -> bool:
-    """Return whether the path is a JSON file with ``summary`` and ``details`` of rollouts."""
+    """Return whether the path is a JSON file with the ``summary`` and ``details`` of rollouts."""
     if path.suffix.lower() != ".json":
         return False
     head = head_of(path)
@@ -52,9 +53,9 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Read the log of a metrics file.
+    """Read a metrics file as a log.
 
-    An item is a seed prompt if the file states it; rollouts with the same opening share a group.
+    Items are seed prompts if the file contains them; rollouts with the same opening share a group.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def _overall(detail: Mapping[str, Any], path: Path, at: int) -> Mapping[str, Any
 
 
 def _columns(details: Sequence[Mapping[str, Any]], path: Path) -> list[str]:
-    """Return the columns: all numeric entries, and a share for each first turn."""
+    """Return the columns: all numeric entries, and a 0/1 column for each first turn."""
     found: dict[str, None] = {}
     for at, detail in enumerate(details, 1):
         for name, value in _overall(detail, path, at).items():
@@ -222,11 +223,11 @@ def _value(name: str, overall: Mapping[str, Any], error: Grade | None, where: st
         if first not in overall or (
             overall.get(f"avg_{side}", 0.0) is None and side.startswith("adversarial")
         ):
-            return Grade.skipped("it was not judged")
+            return Grade.skipped("the turns were not judged")
         return float(overall[first] is not None)
     told = overall.get(name)
     if told is None:
-        return Grade.skipped("the rollout has no such number")
+        return Grade.skipped("the rollout does not contain this number")
     return finite(told, f"{where}: {name!r}")
 
 
@@ -307,7 +308,8 @@ def _notes(
         )
     if any("node" in row for detail in details for row in _rows(detail)):
         notes.append(
-            "rollouts have branches: their numbers cover all branches, the turns only the first"
+            "rollouts have branches: their numbers cover all branches, but the turns shown are "
+            "those of the first"
         )
     return [*notes, *_wrong_averages(details)]
 

@@ -1,4 +1,4 @@
-"""Detection of log formats, and reading of logs at a path."""
+"""Detect log formats and read logs."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _MODULES = (
     "eval_toolkit_1",
     "predictions",
 )
-"""Order of detection: garak's entries resemble other logs, and the last accepts any table."""
+"""Readers in order of detection: garak first, as its entries resemble other logs; tables last."""
 TOOLS = (
     "Inspect .eval and .json",
     "lm-eval results_*.json and samples_*.jsonl",
@@ -39,12 +39,12 @@ TOOLS = (
 
 
 class Reader(Protocol):
-    """Module that reads one format."""
+    """Interface of a module that reads one log format."""
 
     NAME: str
 
     def recognises(self, path: Path) -> bool:
-        """Return whether the path looks like this format; the check is cheap and never raises."""
+        """Return whether the path looks like this format; must be cheap and must not raise."""
         ...
 
     def read(self, path: Path, wanted: Wanted) -> list[Log]:
@@ -67,7 +67,7 @@ def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
         eval-framework output) or a folder searched recursively. Hidden folders are skipped, and
         plain tables of predictions are only read if named directly.
     wanted : Wanted, optional
-        Data to import.
+        Options that select what to import.
 
     Returns
     -------
@@ -104,13 +104,13 @@ def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
         return _read(reader, place, asked)
     if not place.is_dir():
         raise InvalidInputError(
-            f"{place}: not a log in a known format; the formats are {'; '.join(TOOLS)}"
+            f"{place}: not a log in a supported format; the formats are {'; '.join(TOOLS)}"
         )
     logs = list(_logs_in(place, known[:-1], asked))
     if not logs:
         raise InvalidInputError(
             f"{place}: no logs in this folder; the formats are {'; '.join(TOOLS)} "
-            f"(tables are only read if the file itself is passed)"
+            "(tables are read only if the file itself is passed)"
         )
     return logs
 
@@ -132,7 +132,7 @@ def _logs_in(folder: Path, known: tuple[Reader, ...], wanted: Wanted) -> Iterato
 
 
 def _read(reader: Reader, path: Path, wanted: Wanted) -> list[Log]:
-    """Return the logs of a file; unexpected content also raises a one-line error."""
+    """Return the logs in a file; for unexpected content, raise a one-line error."""
     with malformed(path, "log", error=ArtifactError):
         return list(reader.read(path, wanted))
 

@@ -1,7 +1,7 @@
 """Import of eval-framework's output folders.
 
-Each metric is a column, ``metric/key`` if it has keys; bookkeeping (bytes and sequence positions)
-is omitted. Rows with an error become errors; rows without a value are skipped.
+Each metric is a column, named ``metric/key`` if it has keys; bookkeeping metrics (bytes and
+sequence positions) are omitted. Rows with an error become errors; rows without a value are skipped.
 
 In eval-framework, ``Average M`` is the mean over subjects (and keys) of their means, over rows
 without errors. If the subjects differ in size, it is not the mean over samples, and subjects in
@@ -72,9 +72,9 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the log of an output folder.
 
-    Parts are "subject" if the task has several subjects; repeats are attempts. Without samples,
-    ``output.jsonl`` is not read; the statistics are the same. An incomplete last line is skipped
-    with a note.
+    Parts are "subject" if the task has several subjects; repeats are attempts. With
+    ``samples=False``, ``output.jsonl`` is not read; the statistics are the same. An incomplete last
+    line is skipped with a note.
 
     Examples
     --------
@@ -104,7 +104,9 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     told = _member(folder, _AVERAGES) if (folder / _AVERAGES).is_file() else {}
     stated, more = averages(as_mapping(told, str(folder / _AVERAGES)), measured, repeats)
     if not samples and not stated:
-        raise ArtifactError(f"{folder}: neither results nor averages in this output (0 samples)")
+        raise ArtifactError(
+            f"{folder}: the output contains neither results nor averages (0 samples)"
+        )
     names = (_ABOUT, _OUTPUT, _RESULTS, _AVERAGES)
     return [
         Log(
@@ -160,9 +162,9 @@ def _measured(folder: Path, notes: list[str]) -> list[Measured]:
     path = folder / _RESULTS
     if not path.is_file():
         if (folder / _OUTPUT).is_file() and not (folder / _AVERAGES).is_file():
-            raise MissingFileError(f"{path}: the file is missing: the answers were not graded")
+            raise MissingFileError(f"{path}: no such file: the answers were not graded")
         notes.append(
-            f"{_RESULTS} is missing: the averages are as stated, not checked against samples"
+            f"{_RESULTS} is missing: the averages are as reported, not checked against samples"
         )
         return []
     rows, torn = load_lines(path)
@@ -204,7 +206,7 @@ def _value(row: Mapping[str, Any], where: str) -> Value:
     if row.get("error") is not None:
         return Grade.error(_error(row["error"]))
     if row.get("value") is None:
-        return Grade.skipped("eval-framework has neither a value nor an error")
+        return Grade.skipped("eval-framework recorded neither a value nor an error")
     return finite(row["value"], where)
 
 
@@ -280,7 +282,7 @@ def _samples(
 def _missing(output: _Output | None, graded: bool) -> Grade:
     """Return the grade of a metric without a row."""
     if graded:
-        return Grade.skipped("eval-framework has no row for it")
+        return Grade.skipped("eval-framework wrote no row for this metric")
     error = None if output is None else output.row.get("error")
     return Grade.error("not graded" if error is None else _error(error))
 
@@ -320,7 +322,7 @@ def _sample_fields(row: Mapping[str, Any], wanted: Wanted, where: str) -> dict[s
 def _input(
     row: Mapping[str, Any], fields: Mapping[str, Any], wanted: Wanted, where: str
 ) -> str | None:
-    """Return the input: the untemplated prompt, the last user message, or the prompt."""
+    """Return the input: the prompt before templating, else the last user message or the prompt."""
     if wanted.input_field is not None:
         return item_input({**row, **fields}, wanted, where=where)
     plain = text_or_none(fields.get("untemplated_prompt"))
@@ -363,8 +365,8 @@ def _tell(folder: Path, about: Mapping[str, Any], samples: Sequence[LoggedSample
     shots = about.get("num_fewshot")
     if samples and isinstance(shots, int) and shots > 0 and any(s.choices for s in samples):
         notes.append(
-            f"inputs are stored only together with their {shots} few-shot examples, so items do not "
-            "match by content those of runs with other examples"
+            f"inputs are stored only together with their {shots} few-shot examples, so items "
+            "cannot be matched by content with runs that use other examples"
         )
     if samples and "subject" in samples[0].parts:
         notes.append(

@@ -28,16 +28,17 @@ class Measured:
     column: str
     value: Value
     higher_is_better: bool | None = None
-    """None if the row does not state the direction."""
+    """Direction of the metric; None if the row does not specify it."""
     metric_class: str = ""
 
 
 def averages(
     told: Mapping[str, Any], rows: Sequence[Measured], repeats: int
 ) -> tuple[list[Stated], list[str]]:
-    """Return the reported averages, and notes where they differ from the rows.
+    """Return the reported averages, with notes on those that differ from the rows.
 
-    ``told`` contains ``aggregated_results.json``; ``rows`` is empty if there is no results file.
+    ``told`` is the content of ``aggregated_results.json``; ``rows`` is empty without a results
+    file.
     """
     if not rows:
         return _alone(told)
@@ -68,7 +69,7 @@ def _aggregated(told: Mapping[str, Any], rows: Sequence[Measured]) -> list[State
 
 
 def _alone(told: Mapping[str, Any]) -> tuple[list[Stated], list[str]]:
-    """Return the averages of a file without rows, in which subject sizes are unknown."""
+    """Return the averages of an output without rows, in which subject sizes are unknown."""
     stated, notes = [], []
     for name, value in told.items():
         metric = name.removeprefix("Average ")
@@ -158,14 +159,14 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _lost(label: str, rows: Sequence[Measured], told: Mapping[str, Any]) -> list[str]:
-    """Return notes on the rows and whole subjects that an average excludes."""
+    """Return notes on rows and entire subjects that an average excludes."""
     failed = [
         row for row in rows if not isinstance(row.value, float) and row.value.status == "error"
     ]
     if not failed:
         return []
     zero = number_or_none(told.get(f"Average {label} (including Errors)"))
-    also = "" if zero is None else f"; with these as 0 it is stated as {zero:g}"
+    also = "" if zero is None else f"; counting them as 0, it is stated as {zero:g}"
     notes = [f"Average {label} excludes {len(failed)} of {len(rows)} rows, which have errors{also}"]
     there = {row.subject for row in rows if isinstance(row.value, float)}
     gone = sorted({row.subject for row in rows} - there)
@@ -198,7 +199,7 @@ def _stderr(
     groups: Mapping[tuple[str, str], Sequence[float]],
     repeats: int,
 ) -> tuple[float | None, str, list[str]]:
-    """Return a valid standard error with its method, otherwise notes on the problems."""
+    """Return the standard error and its method if it is valid, otherwise notes on what is wrong."""
     name = f"StdErr {label}"
     if told.get(name) is None:
         return None, "", []
@@ -209,7 +210,7 @@ def _stderr(
     counted = number_or_none(told.get(f"NumSamples {label}"))
     there = sum(map(len, groups.values()))
     if counted is not None and counted != there:
-        notes.append(f"NumSamples {label} is {counted:g}; {there} rows have a value")
+        notes.append(f"NumSamples {label} is {counted:g}, but {there} rows have a value")
     if repeats > 1:
         said = f"{name} treats the {repeats} answers to an item as independent, so it is too small"
         return None, "repeats as independent samples", [*notes, said]
@@ -234,7 +235,7 @@ def _stderr(
 
 
 def _macro_error(groups: Mapping[tuple[str, str], Sequence[float]]) -> float | None:
-    """Return the standard error of a mean of group means; None if a group has one value."""
+    """Return the standard error of a mean of group means; None if a group has only one value."""
     if not groups or any(len(values) < 2 for values in groups.values()):
         return None
     total = []

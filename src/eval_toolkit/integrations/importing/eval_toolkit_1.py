@@ -1,9 +1,9 @@
-"""Run folders of eval-toolkit 1: ``results.json`` with a ``manifest.json`` in the same folder.
+"""Import of eval-toolkit 1 run folders: ``results.json`` and ``manifest.json``.
 
-A log is a scorer on a slice. If the manifest or the results refer to stored predictions with row
-ids, these are read and measured, and the reported numbers are checked against them. Otherwise, the
-numbers and intervals are taken as reported. A fold summary is a separate log. All other results
-(claims, paired differences, folds) are kept in the settings.
+Each scorer on each slice becomes a log. If the manifest or the results refer to stored predictions
+with row ids, the metrics are recomputed from the predictions and compared with the reported
+numbers. Otherwise, the numbers and intervals are imported as reported. A summary over folds becomes
+a separate log. All other results (claims, paired differences, folds) are stored with the settings.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ _OF_MANIFEST = (
 
 
 def recognises(path: Path) -> bool:
-    """Return whether the path is such a folder or its results, but not a current run."""
+    """Return whether the path is an eval-toolkit 1 run folder or its results file."""
     folder = path if path.is_dir() else path.parent
     if not path.is_dir() and path.name not in _RESULTS:
         return False
@@ -56,8 +56,9 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log for each scorer on each slice.
 
-    Logs have the kind "rows" if predictions are stored, whose hash is verified; otherwise they
-    contain reported numbers. ``wanted`` is not used, because the manifest describes the columns.
+    Logs have the kind "rows" if predictions are stored (their hash is verified); otherwise they
+    contain only reported numbers. ``wanted`` is ignored, because the manifest describes the
+    columns.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def _stated(block: Mapping[str, Any]) -> tuple[list[Stated], dict[str, Grade]]:
         if isinstance(of_point, Mapping):
             rates = {key: value for key, value in of_point.items() if isinstance(value, float)}
             flat |= {f"{criterion}.{key}": value for key, value in rates.items()}
-    note = str(block.get("metric_note") or "the run has no value")
+    note = str(block.get("metric_note") or "the run reports no value")
     for name, value in flat.items():
         number, column = number_or_none(value), _NAMES.get(name, name)
         if name.rpartition(".")[2] in _NO_METRICS:
@@ -196,17 +197,17 @@ def _folded(results: Mapping[str, Any], source: Path) -> Iterator[tuple[str, str
 def _predictions(
     folder: Path, manifest: Mapping[str, Any], results: Mapping[str, Any]
 ) -> tuple[list[PredictionArrays], list[str], tuple[str, ...]]:
-    """Return stored predictions with row ids, their files, and notes on the others."""
+    """Return the stored predictions that have row ids, their files, and notes on all others."""
     given = list_or_empty(manifest.get("prediction_artifacts"))
     found, files, notes = [], [], []
     for one in given or list_or_empty(results.get("prediction_artifacts")):
         ref = PredictionArtifactRef.from_dict(as_mapping(one, f"{folder}: prediction_artifacts"))
         place = None if is_remote(ref.uri) else local_path(ref.uri, folder)
         if place is None or not place.is_file():
-            notes.append(f"{ref.uri}: the predictions are missing; numbers are as reported")
+            notes.append(f"{ref.uri}: the predictions file is missing; the numbers are as reported")
         elif ref.columns.row_id is None:
             notes.append(
-                f"{ref.uri}: the reference has no column of row ids; numbers are as reported"
+                f"{ref.uri}: no column of row ids is specified; the numbers are as reported"
             )
         else:
             found.append(load_predictions(ref, base=folder))
@@ -240,7 +241,7 @@ def _samples(arrays: PredictionArrays) -> Iterator[LoggedSample]:
 
 
 def _brief(value: Any) -> Any:
-    """Return results without rows and tracebacks, which contain local paths."""
+    """Return results without rows and tracebacks; the latter contain local paths."""
     if isinstance(value, list):
         return [_brief(one) for one in value]
     if not isinstance(value, Mapping):

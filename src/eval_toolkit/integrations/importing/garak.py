@@ -1,9 +1,9 @@
 """Import of garak's ``*.report.jsonl``.
 
-Each probe is a log, each prompt an item and each generation an attempt. Every detector has a column
-``passed:DETECTOR``: 1 if its score is below garak's threshold, 0 if the attack succeeded. Equal
-prompts, and prompts of one conversation, share a group. The counts in the eval lines (passed,
-evaluated) are checked against the attempts. Hit logs are rejected (by `predictions`), since they
+Each probe becomes a log, each prompt an item and each generation an attempt. Every detector has a
+column ``passed:DETECTOR``: 1 if its score is below garak's threshold, 0 if the attack succeeded.
+Equal prompts, and prompts of one conversation, share a group. The counts in the eval lines (passed,
+evaluated) are compared with the attempts. Hit logs are rejected (by `predictions`), since they
 contain only failures, as are reports that contain only a digest.
 """
 
@@ -57,10 +57,10 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Read the logs of a report, one per probe.
+    """Read a report as one log per probe.
 
     ``by`` and ``group_field`` of ``wanted`` are fields of an attempt, such as "goal". A probe
-    without attempts has only its reported values. Reports that contain only a digest are rejected.
+    without attempts has only reported values. Reports that contain only a digest are rejected.
 
     Examples
     --------
@@ -82,14 +82,14 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     if not report.probes:
         what = "only a digest" if report.has_digest else "neither attempts nor evals"
         raise ArtifactError(
-            f"{path}: a garak report with {what}; import the report of the run itself"
+            f"{path}: a garak report with {what}; import the full report of the run"
         )
     return [report.log(probe, wanted) for probe in report.probes]
 
 
 @dataclass(slots=True)
 class _Report:
-    """Content of a report."""
+    """Parsed content of a report."""
 
     path: Path
     notes: list[str]
@@ -98,7 +98,7 @@ class _Report:
     attempts: dict[str, dict[tuple[Any, ...], "_Attempt"]] = field(default_factory=dict)
     """Attempts by probe and key; lines with a later state replace earlier ones."""
     evals: dict[str, list[tuple[int, Mapping[str, Any]]]] = field(default_factory=dict)
-    """Eval lines with line numbers, by probe."""
+    """Eval lines with their line numbers, by probe."""
     has_digest: bool = False
 
     @classmethod
@@ -262,7 +262,7 @@ class _Attempt:
         return self.status == _COMPLETE or bool(self.scores)
 
     def response(self, at: int) -> str | None:
-        """Return a response if each score corresponds to an output by position, else None."""
+        """Return a response if the scores match the outputs by position, else None."""
         lengths = {len(given) for given in self.scores.values()}
         return self.outputs[at] if lengths <= {len(self.outputs)} else None
 

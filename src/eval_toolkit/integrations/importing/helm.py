@@ -6,9 +6,10 @@ HELM's bookkeeping is omitted (counts, tokens, costs, run times, finish reasons,
 ``metric_specs``.
 
 For each metric, split and perturbation, HELM states the mean over trials of the means over
-instances. It never pools splits, nor instances with their perturbed copies, so each of these is a
-separate log. ``count`` is the number of trials, and ``stddev`` the standard deviation of the trial
-means (with divisor n: 0 for one trial). This is not a standard error; HELM states none.
+instances. It pools neither splits nor instances with their perturbed copies, so each of these
+becomes a separate log. ``count`` is the number of trials, and ``stddev`` the standard deviation of
+the trial means (with divisor n: 0 for one trial). This is not a standard error; HELM does not
+report any.
 """
 
 from collections import defaultdict
@@ -77,10 +78,10 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the logs of a run folder, one per split and perturbation.
 
-    Unperturbed instances come first. Items are keyed by instance id, so a perturbed log pairs
-    with the unperturbed one; trials are attempts. Parts are "split", "sub_split" and "perturbation"
-    where present; if a run has several, they are appended to the task name. Without samples,
-    prompts and answers are not read; the statistics are the same.
+    Unperturbed instances come first. Items are keyed by instance id, so that a perturbed log can be
+    paired with the unperturbed one; trials are attempts. Parts are "split", "sub_split" and
+    "perturbation" where present; if a run has several, they are appended to the task name. With
+    ``samples=False``, prompts and answers are not read; the statistics are the same.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     samples = _samples(folder, tries, states, wanted, notes)
     stats = _member(folder, _STATS) if (folder / _STATS).is_file() else []
     if not stats:
-        notes.append(f"{_STATS} is missing or empty: the run states no means")
+        notes.append(f"{_STATS} is missing or empty: the run reports no means")
     metrics = [one for one in _named(stats, folder / _STATS) if _is_metric(one.name, named)]
     there = [folder / name for name in (_SPEC, _STATS, _EACH, _STATE) if (folder / name).is_file()]
     whole = Log(
@@ -127,12 +128,12 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     )
     logs = _by_context(whole, samples, metrics)
     if not logs:
-        raise ArtifactError(f"{folder}: neither instances nor means in this run (0 samples)")
+        raise ArtifactError(f"{folder}: the run contains neither instances nor means (0 samples)")
     return logs
 
 
 def _task(name: str) -> str:
-    """Return the name of a run without its model, so runs of two models share a task."""
+    """Return the name of a run without its model, so that runs of different models share a task."""
     scenario, _, told = name.partition(":")
     kept = [arg for arg in told.split(",") if not arg.startswith(("model=", "model_deployment="))]
     return f"{scenario}:{','.join(kept)}" if any(kept) else scenario
@@ -193,7 +194,7 @@ def _member(folder: Path, name: str) -> Any:
 
 
 def _metric_names(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the metrics requested by name in the run."""
+    """Return the metrics that the run specification requests by name."""
     found: set[str] = set()
     for one in list_or_empty(spec.get("metric_specs")):
         args = one.get("args") if isinstance(one, Mapping) else None
@@ -217,7 +218,7 @@ def _tries(folder: Path, named: frozenset[str], notes: list[str]) -> dict[Key, _
     """Return the measurements of every instance and trial, merged across metrics."""
     path = folder / _EACH
     if not path.is_file():
-        notes.append(f"{_EACH} is missing: the means are as stated, not checked against samples")
+        notes.append(f"{_EACH} is missing: the means are as reported, not checked against samples")
         return {}
     found: dict[Key, _Try] = {}
     empty = 0
@@ -245,7 +246,7 @@ def _tries(folder: Path, named: frozenset[str], notes: list[str]) -> dict[Key, _
 
 def _value(stat: NamedStat, place: str) -> Value:
     if stat.count == 0:
-        return Grade.skipped("HELM has no value for it (count 0)")
+        return Grade.skipped("HELM reports no value (count 0)")
     return finite(stat.mean, f"{place}: 'mean'")
 
 
@@ -290,13 +291,13 @@ def _samples(
 
 
 def _tell(samples: Sequence[LoggedSample]) -> list[str]:
-    """Return a note on failed requests."""
+    """Return notes on the run, such as the number of failed requests."""
     failed = sum(sample.error is not None for sample in samples)
     return [f"{failed} requests failed; HELM scored their empty answers"] if failed else []
 
 
 def _binary(columns: Sequence[str], samples: Sequence[LoggedSample]) -> frozenset[str]:
-    """Return the binary columns; ties between choices give fractional values."""
+    """Return the binary columns; ties between choices can make values fractional."""
     found = set()
     for name in columns:
         values = [sample.values[name] for sample in samples]

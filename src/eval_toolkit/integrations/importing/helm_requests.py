@@ -1,4 +1,4 @@
-"""HELM's requests and answers, by instance."""
+"""Requests and answers of HELM, by instance."""
 
 import math
 from collections import defaultdict
@@ -40,7 +40,7 @@ def key_of(each: Mapping[str, Any], where: str) -> Key:
 
 
 def requests_of(path: Path, wanted: Wanted, notes: list[str]) -> dict[Key, list[Mapping[str, Any]]]:
-    """Return the requests of every instance and trial; several if each choice has its own."""
+    """Return the requests of every instance and trial; more than one if each choice has its own."""
     if not wanted.samples:
         return {}
     if not path.is_file():
@@ -97,7 +97,7 @@ def asked(
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of an object (newer releases) or of a string (older ones)."""
+    """Return the text of an input or output: an object, or a string in older releases."""
     return text_or_none(value.get("text") if isinstance(value, Mapping) else value)
 
 
@@ -115,7 +115,7 @@ def _answer(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def tell_requests(states: Mapping[Key, Sequence[Mapping[str, Any]]], notes: list[str]) -> None:
-    """Add notes on properties of the requests that the stats do not show."""
+    """Add notes on properties of the requests that are not visible in the stats."""
     unmapped = mapped = several = 0
     for requests in states.values():
         several += len(requests) > 1
@@ -127,7 +127,7 @@ def tell_requests(states: Mapping[Key, Sequence[Mapping[str, Any]]], notes: list
     if mapped:
         notes.append(
             f"{mapped} answers are letters of choices; HELM compares the text of the choice with the "
-            f"target ({unmapped} are not one of the letters offered)"
+            f"target ({unmapped} answers are not one of these letters)"
         )
     if several:
         notes.append(

@@ -1,4 +1,4 @@
-"""HELM's statistics: names, contexts and samples."""
+"""Statistics of HELM: names, contexts and means."""
 
 import math
 from collections import defaultdict
@@ -52,7 +52,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Set of instances over which HELM averages."""
+    """Split and perturbation over which HELM averages."""
 
     split: str | None
     sub_split: str | None
@@ -81,7 +81,7 @@ class NamedStat:
 
     @property
     def is_derived(self) -> bool:
-        """Whether the statistic is computed on originals, or on the worst of them and their copies."""
+        """Whether the statistic covers originals, or the worst of each original and its copies."""
         done = self.context.perturbation
         return done is not None and done.computed_on != _PERTURBED
 
@@ -155,7 +155,7 @@ def stated(
 ) -> tuple[list[Stated], list[str]]:
     """Return the reported means of a run in a context, with notes.
 
-    Derived stats are included with the unperturbed split. ``inside`` contains the samples of the
+    Derived stats are listed with the unperturbed split. ``inside`` contains the samples of the
     context, ``everything`` those of the whole run.
     """
     plain = [one for one in stats if one.context == context]
@@ -166,7 +166,7 @@ def stated(
         derived = []
         notes.append(
             "the 'robustness' and 'fairness' numbers in stats.json are omitted: no instance was "
-            "perturbed, so they only repeat the others"
+            "perturbed, so they only repeat the other numbers"
         )
     found: list[Stated] = []
     for one in (*plain, *derived):
@@ -197,7 +197,7 @@ def _spread(stats: Sequence[NamedStat]) -> list[str]:
     if trials == 0:
         return []
     if trials == 1:
-        said = "HELM's stddev is 0 because it is the spread over trials and there is only one; HELM states "
+        said = "HELM's stddev is 0 because it is the spread over trials and there is only one; HELM reports "
         return [f"{said}no standard error"]
     widest = max(stats, key=lambda stat: stat.stddev or 0.0)
     said = f"HELM's stddev (up to {widest.stddev or 0.0:g}, of {widest.title}) is the spread of "
@@ -266,7 +266,7 @@ def _chosen(asked: Perturbation, told: Sequence[tuple[Perturbation | None, float
 
 
 def _note(number: Stated, trials: Mapping[int, Sequence[float]]) -> str:
-    """Return a note if the mean of the trial means differs from the reported value."""
+    """Return a note if the mean of the trials' means differs from the reported value."""
     if not trials:
         return ""
     made = _mean([_mean(values) for values in trials.values()])

@@ -1,4 +1,4 @@
-"""`import_logs`: read and check logs, then write either all runs or none."""
+"""Read and check logs, then write either all of their runs or none."""
 
 import os
 import secrets
@@ -26,7 +26,7 @@ from eval_toolkit.scorecards import MetricResult, Records
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Imported(Displayed):
-    """Log with its findings and its run.
+    """Imported log, with the results of its checks and the run that was written.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Imported(Displayed):
     notes: Sequence[str] = ()
     records: Records | None = None
     run: Run | None = None
-    """None if nothing was written. Logs without samples of the same model share a run."""
+    """Stored run; None if nothing was written. Logs of one model without samples share a run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict, without the records."""
@@ -114,12 +114,12 @@ def import_logs(
     wanted : Wanted, optional
         Data to import.
     task, model : str, optional
-        Replacement names, if the logs have a single task or model.
+        New name of the task or model; allowed only if the logs have a single task or model.
     rename : mapping of str to str, optional
-        New names of columns, e.g. to give runs of two tools the same metric.
+        New names of columns, e.g. to give the runs of two tools the same metric name.
     higher_is_better : mapping of str to bool, optional
-        Whether higher is better, by renamed column. Overrides the logs, which override the names;
-        see `metrics.directions.known_direction`.
+        Whether higher is better, by column (after renaming). Takes precedence over the directions
+        in the logs and those implied by names; see `metrics.directions.known_direction`.
     overwrite : bool, default False
         Whether to replace existing runs.
 
@@ -160,7 +160,7 @@ def import_logs(
 
 
 def _written(out: Path, folders: Sequence[Path], kinds: Sequence[ImportedKind]) -> list[Run]:
-    """Write all runs to temporary folders first, so either all or none are stored."""
+    """Write all runs to temporary folders first, so that either all of them are stored or none."""
     aside = out / f".importing-{secrets.token_hex(4)}"
     runs: list[Run] = []
     try:
@@ -185,7 +185,7 @@ def _written(out: Path, folders: Sequence[Path], kinds: Sequence[ImportedKind]) 
 
 
 def _all_logs(paths: Sequence[str | Path], wanted: Wanted) -> list[Log]:
-    """Return the logs at all paths without duplicates: results include their samples."""
+    """Return the logs at all paths without duplicates; results are read with their samples."""
     logs: list[Log] = []
     seen: set[tuple[str, str, frozenset[Path]]] = set()
     for path in paths:
@@ -198,7 +198,7 @@ def _all_logs(paths: Sequence[str | Path], wanted: Wanted) -> list[Log]:
             if at is None:
                 logs.append(log)
             else:
-                said = f"{log.files[0]} is a copy of {logs[at].files[0]} and was left out"
+                said = f"{log.files[0]} is a copy of {logs[at].files[0]} and was skipped"
                 logs[at] = replace(logs[at], notes=(*logs[at].notes, said))
     return logs
 
@@ -224,13 +224,13 @@ def _renamed(
     if task is not None and len(tasks) > 1:
         raise InvalidInputError(
             f"`task` is {task!r}, but the logs have {len(tasks)} tasks: "
-            f"{', '.join(tasks)[:200]}; import them one by one"
+            f"{', '.join(tasks)[:200]}; import them separately"
         )
     models = sorted({log.model for log in logs})
     if model is not None and len(models) > 1:
         raise InvalidInputError(
             f"`model` is {model!r}, but the logs have {len(models)} models: "
-            f"{', '.join(models)[:200]}; import them one by one"
+            f"{', '.join(models)[:200]}; import them separately"
         )
     columns = {name for log in logs for name in _columns(log)}
     unknown = sorted(set(rename) - columns)
@@ -245,7 +245,7 @@ def _renamed(
 
 
 def _directed(logs: Sequence[Log], higher_is_better: Mapping[str, bool]) -> list[Log]:
-    """Return the logs with the column directions specified by the caller."""
+    """Return the logs with the column directions given by the caller."""
     if not isinstance(higher_is_better, Mapping):
         raise InvalidTypeError(
             f"`higher_is_better` is {higher_is_better!r}; it must map columns to True or False"
@@ -314,7 +314,7 @@ def _shown(read: MeasuredLog, run: Run | None) -> Imported:
 def _folders(
     reads: Sequence[MeasuredLog], out: Path, overwrite: bool
 ) -> tuple[list[list[int]], list[Path]]:
-    """Return the logs of each run: one log, or all logs without samples for a model."""
+    """Return the logs of each run: a single log, or all logs of a model without samples."""
     groups: list[list[int]] = []
     alone: dict[tuple[str, ...], list[int]] = {}
     for at, read in enumerate(reads):

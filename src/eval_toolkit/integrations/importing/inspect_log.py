@@ -35,7 +35,7 @@ _SPEC_SETTINGS = (
     *("config", "revision", "packages", "scorers"),
 )
 _LONGEST_SETTING = 4_000
-"""Maximum number of characters of a setting as JSON; scripted models contain all answers."""
+"""Maximum length of a setting as JSON; the settings of scripted models contain all answers."""
 
 
 def recognises(path: Path) -> bool:
@@ -62,8 +62,8 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read an Inspect log.
 
-    The format of ``.eval`` and ``.json`` files is detected by content. Without ``samples``, only
-    the summaries of ``.eval`` files are read. Fields refer to the samples' metadata.
+    The format of ``.eval`` and ``.json`` files is detected by content. With ``samples=False``, only
+    the summaries in ``.eval`` files are read. Fields are looked up in the samples' metadata.
 
     Examples
     --------
@@ -191,14 +191,14 @@ def _state_notes(parts: Parts) -> list[str]:
     if parts.header.get("invalidated") is True:
         notes.append("the log is marked as invalidated")
     if parts.results.get("early_stopping"):
-        notes.append("the run was ended by early stopping")
+        notes.append("the run was stopped early")
     return notes
 
 
 def _sample_notes(
     found: Sequence[ParsedSample], samples: Sequence[LoggedSample], stated: Sequence[Stated]
 ) -> Iterator[str]:
-    """Yield caveats about the samples that affect the reported numbers."""
+    """Yield notes on problems with samples that affect the reported numbers."""
     failed = sum(sample.error is not None for sample in samples)
     if failed:
         first = next((one for one in stated if one.aggregation.startswith("mean")), None)
@@ -213,7 +213,7 @@ def _sample_notes(
         yield f"{kept} of {len(samples)} samples failed but were scored"
     cancelled = sum(one.cancelled for one in found)
     if cancelled:
-        yield f"{cancelled} of {len(samples)} samples were cancelled when the log was stopped"
+        yield f"{cancelled} of {len(samples)} samples were cancelled when the evaluation was stopped"
     limits = Counter(one.limit for one in found if one.limit)
     if limits:
         kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(limits.items()))
@@ -252,7 +252,7 @@ def _tool_version(spec: Mapping[str, Any]) -> str:
 
 
 def _settings(parts: Parts) -> dict[str, Any]:
-    """Return the settings of the log; very long settings are replaced by a note."""
+    """Return the settings in the log; very long settings are replaced by a note."""
     spec, dataset = parts.spec, dict(parts.dataset)
     dataset.pop("sample_ids", None)
     plan = parts.header.get("plan")

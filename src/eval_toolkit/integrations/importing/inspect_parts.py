@@ -1,4 +1,4 @@
-"""Parts of an Inspect log: header, samples and reductions."""
+"""Read the parts of an Inspect log: header, samples and reductions."""
 
 import re
 from collections import Counter
@@ -39,7 +39,7 @@ class Parts:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Entry ``eval`` of the header."""
+        """Entry ``eval`` of the header: task, model, dataset and configuration."""
         return as_object(self.header.get("eval"), f"{self.path}: `eval`")
 
     @property
@@ -187,5 +187,5 @@ def _key(found: ParsedSample) -> tuple[str, int]:
 
 
 def _member(zipped: Zipped, name: str) -> Any:
-    """Return a parsed member; Inspect writes NaN and Infinity, which are not valid JSON."""
+    """Parse a member; Inspect writes NaN and Infinity, which are not valid JSON."""
     return parse_json(zipped.read(name), f"{zipped.path}: {name}", strict=False)

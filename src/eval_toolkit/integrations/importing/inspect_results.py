@@ -1,4 +1,4 @@
-"""Reported results in the header of an Inspect log."""
+"""Read the results reported in the header of an Inspect log."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from eval_toolkit.integrations.importing.logs import LoggedSample, Stated
 _MEANS = ("accuracy", "mean")
 _ERRORS = {"stderr": "sample sd / sqrt(n)", "bootstrap_stderr": "bootstrap"}
 _ERRORS["bootstrap_std"] = "bootstrap"  # name of the metric until 2025
-_OF_ALL_TRIES = "mean of all tries"
+_OF_ALL_TRIES = "mean of all attempts"
 _SAME = 1e-12
 
 
@@ -42,9 +42,9 @@ def read_results(
 ) -> Results:
     """Read the scores in the results of a header.
 
-    ``results`` and ``scorers`` are entries of the header; the latter separates built-in from custom
-    metrics. Without ``samples`` there are no ``columns``. With ``unreduced``, each epoch counts as
-    an item. Values that are not finite or have no column are omitted with a note.
+    ``results`` and ``scorers`` are entries of the header; the latter distinguishes built-in from
+    custom metrics. ``columns`` is empty if the samples are not read. With ``unreduced``, each epoch
+    counts as an item. Values that are not finite or have no column are omitted with a note.
     """
     named = set(_metric_names(scorers))
     own = {name for name in _MEANS if name in named and f"inspect_ai/{name}" not in named}
@@ -57,7 +57,7 @@ def read_results(
         metrics = list(_metrics(score.get("metrics")))
         if column is None:
             notes += [
-                f"{scorer}: the log states {metric.key} {metric.value!r:.30}; omitted, because the "
+                f"{scorer}: the log reports {metric.key} {metric.value!r:.30}; omitted, because the "
                 f"samples have no single value for {name!r}"
                 for metric in metrics
             ]
@@ -67,7 +67,7 @@ def read_results(
         n = score.get("scored_samples")
         stated += _stated(column, metrics, how, reducer, n if isinstance(n, int) else None, own)
         notes += [
-            f"{column}: the log states {metric.value!r:.30} as its {metric.key}, which is not a finite number; omitted"
+            f"{column}: the log reports {metric.value!r:.30} as its {metric.key}, which is not a finite number; omitted"
             for metric in metrics
             if _finite(metric.value) is None
         ]
@@ -126,11 +126,11 @@ def reduction_notes(
     samples: Sequence[LoggedSample],
     reduced: Mapping[str, Sequence[LoggedSample]],
 ) -> list[str]:
-    """Report which means over other reductions can be reproduced from the samples.
+    """Describe which means over other reductions can be reproduced from the samples.
 
-    Means over epochs are checked elsewhere. ``reduced`` contains the samples by reducer, for logs
-    that have reductions instead of samples. Returns one note per differing value, and one for all
-    matching values.
+    Means over epochs are checked elsewhere. For logs that contain reductions instead of samples,
+    ``reduced`` contains these by reducer. Returns one note per value that differs, and one note for
+    all values that match.
     """
     lines, same = [], 0
     for one in stated:
@@ -142,7 +142,7 @@ def reduction_notes(
             continue
         again = "no value" if found is None else f"{found:.12g}"
         lines.append(
-            f"{one.column}: the log states {one.name} {one.value:.12g} "
+            f"{one.column}: the log reports {one.name} {one.value:.12g} "
             f"({one.aggregation}); from the samples it is {again}"
         )
     if same:
@@ -155,7 +155,7 @@ def _again(
     samples: Sequence[LoggedSample],
     reduced: Mapping[str, Sequence[LoggedSample]],
 ) -> tuple[bool, float | None]:
-    """Return whether a value can be recomputed, and the recomputed value."""
+    """Return whether a value can be recomputed from the samples, and the result."""
     if not samples:
         return False, None
     if one.aggregation == _OF_ALL_TRIES:

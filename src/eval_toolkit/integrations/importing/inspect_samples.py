@@ -1,4 +1,4 @@
-"""Conversion of Inspect samples to logged samples."""
+"""Convert Inspect samples to logged samples."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,15 +37,15 @@ _CANCELLED = "CancelledError("
 
 @dataclass(slots=True)
 class ParsedSample:
-    """A sample as read, before the columns of the log are known."""
+    """Parsed sample, before the columns of the log are known."""
 
     fields: dict[str, Any]
     """Fields of `LoggedSample` except the values."""
     values: dict[str, Value] = field(default_factory=dict)
     scorers: dict[str, str] = field(default_factory=dict)
-    """Scorer of each column."""
+    """Name of the scorer, by column."""
     unscored: dict[str, str] = field(default_factory=dict)
-    """Reasons of scorers that gave no value."""
+    """Reasons for missing values, by scorer."""
     unsure: set[str] = field(default_factory=set)
     """Columns with a non-binary value in this sample."""
     error: str | None = None
@@ -55,10 +55,10 @@ class ParsedSample:
 
 
 def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> ParsedSample:
-    """Read a sample or its summary, which lacks messages and output.
+    """Read a sample, or its summary, which has neither messages nor output.
 
-    Only the tokens of ``model`` are counted. ``scorer`` is the name of scores in the oldest logs,
-    which do not state one.
+    Only tokens of ``model`` are counted. ``scorer`` is used for scores in the oldest logs, which do
+    not name their scorer.
     """
     sample = as_object(raw, where)
     unit_id, epoch = sample.get("id"), sample.get("epoch", 1)
@@ -112,7 +112,7 @@ def logged_samples(
 ) -> tuple[list[LoggedSample], frozenset[str]]:
     """Return the samples, each with every column, and the binary columns.
 
-    ``scorers`` are the names in the header, needed for logs whose samples all failed.
+    ``scorers`` are the names in the header, which are needed if all samples failed.
     """
     homes = {column: name for one in found for column, name in one.scorers.items()}
     named = set(homes.values())
@@ -141,8 +141,10 @@ def _absent(found: ParsedSample, scorer: str) -> Grade:
     if found.error is not None:
         return Grade.error(found.error)
     if found.cancelled:
-        return Grade.skipped(f"{UNSCORED}: it was cancelled when the log was stopped")
-    ended = f"; it ended at a limit: {found.limit}" if found.limit else ""
+        return Grade.skipped(
+            f"{UNSCORED}: the sample was cancelled when the evaluation was stopped"
+        )
+    ended = f"; the sample reached a limit: {found.limit}" if found.limit else ""
     return Grade.skipped(f"{UNSCORED}: the log has no score from {scorer!r} for this sample{ended}")
 
 
@@ -220,7 +222,7 @@ def _input(given: Any, texts: Mapping[str, str], where: str) -> str | None:
 
 
 def _prompt(given: Any, texts: Mapping[str, str], where: str) -> tuple[Message, ...] | None:
-    """Return the messages before the last answer, which form the prompt."""
+    """Return the prompt: the messages before the last answer."""
     if not given:
         return None
     messages = _messages(given, f"{where}: `messages`")
@@ -257,7 +259,7 @@ def _response(given: Any, texts: Mapping[str, str], where: str) -> str | None:
 
 
 def _text(content: Any, texts: Mapping[str, str], where: str, *, marked: bool = False) -> str:
-    """Return the text of a message; other content is marked in prompts."""
+    """Return the text of a message; with ``marked``, other content is given as ``[type]``."""
     if content is None or isinstance(content, str):
         return whole_text(_resolved(content or "", texts))
     pieces = []

@@ -1,4 +1,4 @@
-"""Numeric values of Inspect scores, and their reduction over epochs."""
+"""Convert Inspect scores to numbers, and reduce them over epochs."""
 
 import math
 import re
@@ -11,18 +11,18 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.logs import LoggedSample, Value
 
 _MARKS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Values of the marks correct, incorrect, partially correct and no answer."""
+"""Values of the grades correct, incorrect, partially correct and no answer."""
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _COUNTED = re.compile(r"(at_least|pass_at|pass_k)_([1-9][0-9]{0,5})")
 _RIGHT = 1.0
-"""Smallest value that counts as correct in counting reducers."""
+"""Smallest value that reducers such as "at_least_2" count as correct."""
 UNSCORED = "unscored"
 NO_NUMBER = "no number"
 NOT_FINITE = "not finite"
 
 
 def as_value(value: Any) -> Value:
-    """Return the numeric value of a score as in Inspect's accuracy, or why it has none.
+    """Return a score as a number, as in Inspect's accuracy, or the reason why it has none.
 
     Inspect counts non-numeric text as 0; here it is skipped.
 
@@ -57,7 +57,7 @@ def _number(value: str | float) -> Value:
 
 
 def is_right_or_wrong(value: Any) -> bool:
-    """Return whether a value is on a binary scale.
+    """Return whether a score is correct or incorrect, rather than graded.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def is_right_or_wrong(value: Any) -> bool:
 
 
 def columns_of(scorer: str, value: Any) -> dict[str, Any]:
-    """Return the columns of a score: one, or one per dict key or list index.
+    """Return the columns of a score: one for a scalar, else one per dict key or list index.
 
     Examples
     --------

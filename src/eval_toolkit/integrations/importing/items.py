@@ -1,4 +1,4 @@
-"""Items in the dataset rows of a log: input, target, group and parts.
+"""Extract items from the dataset rows of a log: input, target, group and parts.
 
 Runs of two tools are matched by input, so the input is the raw question of the dataset, never a
 prompt built from it.
@@ -25,10 +25,10 @@ def as_text(value: Any) -> str:
 
 
 def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
-    """Return the input of an item in the dataset.
+    """Return the input of an item.
 
-    ``wanted.input_field`` takes precedence over `tasks.identity.question_of`; raises if the row lacks
-    it. The result is None if the row has no known field.
+    ``wanted.input_field``, if given, takes precedence over `tasks.identity.question_of`; raises if
+    the row lacks that field. Returns None if the row has no field with a common name.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
 
 
 def item_parts(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> dict[str, str]:
-    """Return the parts of the data that contain the item, by field.
+    """Return the parts of the data to which the item belongs, by field.
 
     Raises if the row lacks one of the fields.
 

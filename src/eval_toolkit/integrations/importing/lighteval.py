@@ -4,11 +4,11 @@ The details contain the samples: ``doc``, ``metric`` and ``model_response`` (``_
 up to 0.12, flat columns in older versions). Details are located relative to the results file, as
 written by lighteval; without details, the numbers are as reported.
 
-For metrics that are means, lighteval states the standard error sample sd / sqrt(n). For all others,
-it divides the standard deviation of bootstrap draws by the square root of their number, too small
-by a factor of about 32 at the usual 1 000 draws. For ``…:_average`` and ``all`` it states the mean
-of the tasks' standard errors. Neither is a standard error of the number, so both are omitted with a
-note.
+For metrics that are means, lighteval reports the standard error sample sd / sqrt(n). For all
+others, it divides the standard deviation of bootstrap draws by the square root of their number,
+which is too small by a factor of about 32 at the usual 1 000 draws. For ``…:_average`` and ``all``
+it reports the mean of the tasks' standard errors. Neither is a valid standard error of the number,
+so both are omitted with a note.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,8 @@ def _is_details(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log for each task of a results file, a details file, or an output folder.
 
-    Fields refer to the doc and its ``specific``. Averages over tasks come last and have no samples.
+    Fields are looked up in the doc and its ``specific`` entry. Averages over tasks come last and
+    have no samples.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def _time_of(path: Path) -> str:
 
 
 def _details_of(path: Path) -> dict[str, Path]:
-    """Return the details of a results file by task, from lighteval's folders or next to it."""
+    """Return the details of a results file by task, from lighteval's folders or the same folder."""
     time = _time_of(path)
     places = [path.parent, path.parent / time]
     parts = path.parent.parts
@@ -194,7 +195,7 @@ def _log(
         notes.append(f"the details contain {len(samples)} of {planned} documents")
     stated, more = _stated(metrics, samples, _ways(config), task, planned)
     if not stated and not samples:
-        more.append(f"no numbers are stated for {task}")
+        more.append(f"no numbers are reported for {task}")
     return Log(
         tool=NAME,
         task=task,
@@ -233,7 +234,7 @@ def _config_of(told: Mapping[str, Any], task: str) -> Mapping[str, Any]:
 
 
 def _metric_field(config: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return a field for each metric by name; metric groups have one entry per metric."""
+    """Return a field of each metric by name; metric groups have one entry per metric."""
     found: dict[str, Any] = {}
     for one in list_or_empty(config.get("metrics") or config.get("metric")):
         if not isinstance(one, Mapping):
@@ -246,7 +247,7 @@ def _metric_field(config: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def _ways(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the aggregation of each metric, as given in the file."""
+    """Return the aggregation of each metric, as stated in the file."""
     told = _metric_field(config, "corpus_level_fn")
     return {name: way for name, way in told.items() if isinstance(way, str) and way}
 

@@ -88,7 +88,7 @@ def _needed(part: str, wanted: Wanted) -> bool:
 
 
 def _struct(cell: Any, where: str) -> dict[str, Any]:
-    """Return a struct cell, which is parsed if it was stored as a string."""
+    """Return a struct cell, after parsing it if it was stored as a string."""
     value = _parsed(cell, where)
     if value is None:
         return {}
@@ -105,7 +105,7 @@ def _native(cell: Any) -> Any:
 
 
 def _parsed(cell: Any, where: str) -> Any:
-    """Parse a Python literal, which lighteval writes if nested values do not fit the columns."""
+    """Parse a Python literal, which lighteval writes for nested values that do not fit a column."""
     if not isinstance(cell, str):
         return _native(cell)
     if len(cell) > _LONGEST_TEXT:
@@ -192,11 +192,11 @@ def _there(row: Row, name: str) -> bool:
 
 
 def _value(told: Any, where: str) -> Value:
-    return Grade.skipped("lighteval has no value for it") if told is None else finite(told, where)
+    return Grade.skipped("lighteval reports no value") if told is None else finite(told, where)
 
 
 def _ids(rows: Sequence[Row], path: Path) -> list[tuple[str, int]]:
-    """Return unit and attempt of each row; few-shot seeds repeat the same document."""
+    """Return unit and attempt of each row; a document is repeated for each few-shot seed."""
     told = [as_text(row["doc"].get("id")) if row["doc"].get("id") else "" for row in rows]
     if not all(told):
         return [(str(at), 1) for at in range(len(rows))]
@@ -245,7 +245,7 @@ def _is_place(value: Any, choices: Sequence[str]) -> bool:
 
 
 def _choices(response: Mapping[str, Any], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
-    """Return the choices with their log-probabilities if all have one."""
+    """Return the choices with their log-probabilities, if every choice has one."""
     told = [number_or_none(value) for value in _listed(response.get("logprobs"))]
     if not choices or len(told) != len(choices):
         return ()

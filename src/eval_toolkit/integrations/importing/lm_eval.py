@@ -66,7 +66,7 @@ def _is_sample(head: bytes) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    """Read a log per task, with samples if they are in the same folder.
+    """Read one log per task, with samples if they are in the same folder.
 
     The path is a file ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``, from
     which a single log is read.
@@ -94,7 +94,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 
 def _header_beside(path: Path, named: re.Match[str] | None) -> Header:
-    """Return the header of the results file that belongs to a samples file, if present."""
+    """Return the header of the results file that belongs to a samples file, if there is one."""
     if named is None:
         return Header()
     beside = path.with_name(f"{named['before']}results_{named['time']}.json")
@@ -179,7 +179,7 @@ def _task_log(header: Header, task: str, path: Path | None, wanted: Wanted) -> L
 
 
 def _directions(header: Header, task: str, columns: Iterable[str]) -> dict[str, bool | None]:
-    """Return the direction of each column; logs before 0.4 do not contain any."""
+    """Return the direction of each column; logs written before lm-eval 0.4 do not state it."""
     told = header.of_task("higher_is_better", task)
     stated = {column: told.get(column.partition(",")[0]) for column in columns}
     return {column: up for column, up in stated.items() if isinstance(up, bool)}

@@ -1,4 +1,4 @@
-"""Reported results of lm-eval, and their relation to the samples."""
+"""Read the results reported by lm-eval, and relate them to the samples."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from eval_toolkit.integrations.importing.plain_files import (
 
 _SAME = 1e-12
 _BESIDE = ("name", "alias", "sample_len", "sample_count")
-"""Entries of a task's results that are not metrics."""
+"""Entries in a task's results that are not metrics."""
 _MEAN_ERROR, _BOOTSTRAP = "sample sd / sqrt(n)", "bootstrap of the corpus"
 _NAMES_OF_A_MODEL = ("peft", "delta", "pretrained", "model", "path", "engine")
 _MADE_BY = {
@@ -33,7 +33,7 @@ _MADE_BY = {
     **dict.fromkeys(("acc", "acc_norm", "acc_mutual_info", "acc_bytes", "acc_all"), "mean"),
     **dict.fromkeys(("exact_match", "likelihood"), "mean"),
 }
-"""Aggregations of lm-eval's built-in metrics, for tasks that do not state them."""
+"""Aggregations of lm-eval's built-in metrics, for tasks that do not specify them."""
 _NOT_SAID = "unknown rule"
 
 
@@ -100,7 +100,7 @@ class Header:
             return ""
 
     def n_of(self, task: str, key: str = "") -> int | None:
-        """Return the number of documents of a task or value, if known."""
+        """Return the number of documents of a task or of a value, if known."""
         numbers = self.results.get(task, {})
         counts = numbers.get("sample_count")
         told = counts.get(key) if isinstance(counts, dict) else None
@@ -125,7 +125,7 @@ class Header:
 
 
 def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator[str]:
-    """Report whether the numbers of a group are means over its tasks."""
+    """Describe whether the numbers of a group are means over its tasks."""
     listed = header.part("group_subtasks").get(task)
     inside = [str(name) for name in listed] if isinstance(listed, list) else []
     yield f"{task} is a group of {len(inside)} tasks; its numbers are as reported"
@@ -169,7 +169,8 @@ def as_made(
     """Return a number marked as not recomputable if its aggregation is unknown.
 
     Custom metrics of a task may be aggregated in any way. Values whose mean differs from the
-    reported number are dropped, since they imply neither the number nor its direction.
+    reported number are dropped, because neither the number nor its direction can be derived from
+    them.
     """
     values = ok_values(samples, one.column)
     said = one.aggregation != "mean" or one.column.partition(",")[0] in aggregations
@@ -181,7 +182,7 @@ def as_made(
     for sample in samples:
         cast("dict[str, Value]", sample.values).pop(one.column, None)
     notes.append(
-        f"{one.column}: the mean of its values is {mean:.6g}, but the log states "
+        f"{one.column}: the mean of its values is {mean:.6g}, but the log reports "
         f"{one.value:.6g} by an unknown aggregation; the reported number is kept"
     )
     return replace(one, aggregation=_NOT_SAID, itself=True, stderr_name="")

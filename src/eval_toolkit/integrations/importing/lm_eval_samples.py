@@ -1,4 +1,4 @@
-"""lm-eval's ``samples_*.jsonl``: a line per document and filter, merged by document."""
+"""Read lm-eval's ``samples_*.jsonl``: one line per document and filter, merged by document."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,13 +27,13 @@ _NO_METRICS = frozenset(
     {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", BYPASS}
     | {"doc_hash", "prompt_hash", "target_hash"}
 )
-_UNFILLED = Grade.skipped("the log has no value")
+_UNFILLED = Grade.skipped("the log contains no value")
 _NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Content of a samples file."""
+    """Parsed content of a samples file."""
 
     samples: Sequence[LoggedSample]
     columns: Sequence[str]
@@ -51,7 +51,7 @@ class _Item:
     line: int
     sample: LoggedSample
     values: dict[str, Value]
-    """Values of the sample, extended by the line of every filter."""
+    """Values of the sample, collected from the lines of all filters."""
     filters: set[str]
 
 
@@ -65,8 +65,8 @@ def read_samples(
 ) -> Samples:
     """Read a samples file.
 
-    ``averaged`` returns whether a metric is averaged over its values, ``column_of`` the column of a
-    metric and a filter. Raises if a pair of document and filter occurs twice.
+    ``averaged`` returns whether a metric is the mean of its values, and ``column_of`` the column
+    for a metric and a filter. Raises if the same document and filter occur twice.
     """
     items: dict[str, _Item] = {}
     corpus: set[str] = set()
@@ -109,7 +109,7 @@ def read_samples(
 def _notes(corpus: set[str], n_repeats: int) -> Iterator[str]:
     if corpus:
         listed = ", ".join(sorted(corpus))
-        yield f"{listed}: computed over all items together, not a mean over items; kept as stated"
+        yield f"{listed}: computed over all items together, not a mean over items; kept as reported"
     if n_repeats > 1:
         yield (
             f"every item has {n_repeats} answers but one value for all of them: they count as a "
@@ -125,7 +125,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                     continue
                 line = parse_json(text.rstrip(b"\n"), f"{path}: line {number}", strict=False)
                 if not isinstance(line, dict):
-                    raise ArtifactError(f"{path}: line {number}: is not an object, so not a sample")
+                    raise ArtifactError(f"{path}: line {number}: is not a JSON object")
                 yield number, line
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Common data model of imported logs: one task evaluated on one model."""
+"""Common data model of imported logs: one model evaluated on one task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.models.messages import Message
 
 Value: TypeAlias = float | Grade
-"""Finite number, or a `Grade` with the reason why it is missing."""
+"""Finite number, or a `Grade` with the reason why the value is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class LoggedSample:
     unit_id: str
     """Key of the item in the log."""
     values: Mapping[str, Value]
-    """Values by column. A failed sample also has all columns, with an error."""
+    """Values by column. A failed sample has all columns too, each with the error."""
     attempt: int = 1
     input: str | None = None
-    """Item before any prompt was built from it; input and target define the content."""
+    """Raw item, before a prompt was built from it; input and target determine the content hash."""
     target: Any = None
-    """String, list of strings, or None."""
+    """Reference answer: a string, a list of strings, or None."""
     group: str | None = None
-    """Group of the item; dependent items share a group."""
+    """Group of the item; items that are not independent share a group."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Named parts of the data to report on, such as subject or split."""
+    """Parts of the data to report on, such as subject or split, by name."""
     prompt: str | Sequence[Message] | None = None
     """Prompt sent to the model."""
     response: str | None = None
@@ -67,14 +67,14 @@ class LoggedSample:
     turns: Sequence[LoggedTurn] = ()
     """Turns of a conversation with an adversary."""
     usage: Mapping[str, Any] = field(default_factory=dict)
-    """Entries ``prompt_tokens``, ``completion_tokens`` and ``cost``, as far as stated."""
+    """Entries ``prompt_tokens``, ``completion_tokens`` and ``cost``, as far as reported."""
     error: str | None = None
     """Reason why the answer is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """A number reported in a log about a column.
+    """Number that a log reports for a column.
 
     Examples
     --------
@@ -90,27 +90,27 @@ class Stated:
     stderr: float | None = None
     """Reported standard error; None if missing or not applicable."""
     n: int | None = None
-    """Number of samples, if stated."""
+    """Number of samples, if reported."""
     aggregation: str = "mean"
     """Aggregation of the column in the log; only "mean" is recomputed."""
     itself: bool = False
     """Whether the column is the number itself, without values per sample."""
     stderr_name: str = ""
-    """Stated method of the standard error, such as "sample sd / sqrt(n)"."""
+    """Reported method of the standard error, such as "sample sd / sqrt(n)"."""
     interval: BootstrapCI | None = None
-    """Stated interval; None if the log has none."""
+    """Reported interval; None if there is none."""
 
     def __post_init__(self) -> None:
         for what, number in (("standard error", self.stderr), ("number of samples", self.n)):
             if number is not None and not number >= 0:
                 raise ArtifactError(
-                    f"{self.name}: the log states a {what} of {number}; it must not be negative"
+                    f"{self.name}: the log reports a {what} of {number}; it must not be negative"
                 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Log(Displayed):
-    """One task evaluated on one model, from another tool's files.
+    """One model evaluated on one task, as read from another tool's files.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Log(Displayed):
     """Samples; empty if the log contains only results."""
     stated: Sequence[Stated] = ()
     absent: Mapping[str, Grade] = field(default_factory=dict)
-    """Metrics stated as missing, with reasons."""
+    """Metrics reported as missing, with reasons."""
     run: str = ""
     """Name of the run in a log with several tasks or models; prefix of the folder name."""
     kind: Literal["task", "rollout", "rows"] = "task"
@@ -142,17 +142,17 @@ class Log(Displayed):
     files: Sequence[str] = ()
     """Paths of the files that were read."""
     created: str = ""
-    """Creation time stated in the log, in ISO 8601."""
+    """Creation time reported in the log, in ISO 8601."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Stated settings of the evaluation, stored in the manifest without secrets."""
+    """Settings of the evaluation, stored in the manifest without secrets."""
     higher_is_better: Mapping[str, bool | None] = field(default_factory=dict)
-    """Stated direction by column; None if neither is better. For other columns see `direction`."""
+    """Reported direction by column; None if neither is better. For others see `direction`."""
     binary: frozenset[str] = frozenset()
     """Columns that are binary by definition."""
     n_planned: int | None = None
     """Number of planned attempts, used to count missing attempts."""
     notes: tuple[str, ...] = ()
-    """Caveats for readers of the numbers."""
+    """Caveats about the numbers."""
 
     def direction(self, column: str) -> bool | None:
         """Return whether higher is better for a column.

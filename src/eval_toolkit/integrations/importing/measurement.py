@@ -1,4 +1,4 @@
-"""Conversion of log samples to records and cells, with recomputed statistics."""
+"""Convert log samples to records, and compute cells from them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,8 +21,8 @@ from eval_toolkit.tasks.scorecards import task_metrics
 
 SEED = 42
 UNSCORED = "score"
-"""Placeholder column of samples without any scores."""
-_UNFILLED = Grade.skipped("the log has no value")
+"""Placeholder column for samples without any scores."""
+_UNFILLED = Grade.skipped("the log contains no value")
 _RATE, _ANY = (0.0, 1.0), ColumnInfo().bounds
 _REASON_LENGTH = 300
 _OF_SCORES = (ms.pr_auc, ms.roc_auc, ms.brier, ms.log_loss)
@@ -93,8 +93,9 @@ def _filled(
 def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
     """Return the direction of each column, and whether it is binary.
 
-    A column is binary if every value is 0 or 1 and the tool defines it so, its name implies it, or
-    both values occur. A column defined as binary that has values between 0 and 1 is a share.
+    A column is binary if every value is 0 or 1 and either the tool defines it as binary, its name
+    implies it, or both values occur. A column that is defined as binary but has values between 0
+    and 1 is a share.
 
     Examples
     --------
@@ -122,8 +123,8 @@ def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
 def log_card(log: Log, records: Records) -> Scorecard:
     """Return the cells of a log: means with intervals, or metrics of labels and scores.
 
-    Attempts are first reduced to items, and groups are resampled; failed attempts are excluded and
-    counted, with their possible effect on the value.
+    Attempts are averaged per item first, and groups are resampled as a whole. Failed attempts are
+    excluded; their number and possible effect on the value are reported.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def _of_scores(records: Records) -> Scorecard:
 
 
 def by_slice(log: Log, records: Records, card: Scorecard) -> dict[str, Any]:
-    """Return the cells in the stored format of results, with a block for each part.
+    """Return the cells in the format of stored results, with a block for each part.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from eval_toolkit._internal.tables import LabelMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Data to import from a log, and the dataset fields to use.
+    """What to import from a log, and which dataset fields to use.
 
     Examples
     --------
@@ -16,15 +16,15 @@ class Wanted:
     """
 
     named: bool = False
-    """Whether the model will be renamed, which makes its name in the log irrelevant."""
+    """Whether the model will be renamed, so that its name in the log is not needed."""
     samples: bool = True
     """Whether to import samples; if False, prompts and answers may be skipped."""
     input_field: str | None = None
-    """Field of the dataset row with the input of the item."""
+    """Field of the dataset row that contains the input of the item."""
     target_field: str | None = None
-    """Field of the dataset row with the target of the item."""
+    """Field of the dataset row that contains the target of the item."""
     group_field: str | None = None
-    """Field whose values define groups of dependent items."""
+    """Field whose values define groups of items that are not independent."""
     by: tuple[str, ...] = ()
     """Fields whose values define parts of the data to report on."""
     id_field: str | None = None

@@ -1,7 +1,7 @@
-"""Lenient reading of JSON files from other tools, with one-line errors for invalid values.
+"""Read JSON files from other tools leniently, with one-line errors for invalid values.
 
-These files may contain ``NaN``, which is not valid JSON. It is accepted here: among a log's stated
-numbers it becomes a note, and as the value of a sample it is rejected.
+These files may contain ``NaN``, which is not valid JSON but is accepted here. A reported number
+that is NaN becomes a note; a sample value that is NaN is an error.
 """
 
 import math
@@ -166,7 +166,7 @@ def as_prompt(value: Any) -> str | tuple[Message, ...] | None:
 
 
 def settings_of(told: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the settings with these names as JSON values without secrets."""
+    """Return the named settings as JSON values without secrets."""
     kept = {name: told[name] for name in names if told.get(name) not in (None, "", [], {})}
     return dict(redact_secrets(plain(kept)))
 
@@ -180,12 +180,12 @@ def ok_values(samples: Iterable[LoggedSample], column: str) -> list[float]:
 def even_attempts(samples: Iterable[LoggedSample], column: str) -> bool:
     """Return whether every item has equally many numbers in a column.
 
-    In this case, the mean over attempts, which tools state, equals the mean of item means.
+    In that case, the mean over attempts, which tools report, equals the mean of the item means.
     """
     there = (one.unit_id for one in samples if isinstance(one.values.get(column), float))
     return len(set(Counter(there).values())) <= 1
 
 
 def same(first: float, second: float) -> bool:
-    """Return whether two numbers are equal to 1e-12, relative to their size if above 1."""
+    """Return whether two numbers agree to within 1e-12, relative to their size if it exceeds 1."""
     return abs(first - second) <= TOLERANCE * max(1.0, abs(first), abs(second))

@@ -1,4 +1,4 @@
-"""Plain tables: labels with scores, or one outcome per item."""
+"""Import of plain tables: labels with scores, or one outcome per item."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,21 +30,21 @@ NAME = "predictions"
 IDS = ("unit_id", "row_id", "id", "sample_id", "item_id", "doc_id", "example_id")
 RIGHT_OR_WRONG = ("correct", "is_correct", "acc", "exact_match", "passed", "success")
 OUTCOMES = (*RIGHT_OR_WRONG, "accuracy", "score")
-"""Columns that are outcomes by name; others must be named by the user."""
+"""Column names that are recognised as outcomes; the user must specify any other column."""
 TARGETS = ("target", "answer", "reference", "expected", "gold")
 ANSWERS = ("response", "completion", "output", "prediction", "generated")
 ATTEMPTS = ("attempt", "epoch", "repeat")
 _REFUSED = {
     frozenset({"attempt_id", "detector", "generations_per_prompt"}): (
         "this is a garak hit log, which contains only failures, so rates cannot be computed; "
-        "import the .report.jsonl in the same folder"
+        "import the .report.jsonl file in the same folder"
     ),
     frozenset({"entry_type"}): (
         "its lines are entries of several types ('entry_type'), not rows of a table; pass the "
         "columns to read with --column"
     ),
 }
-"""Files that are rejected, by their columns."""
+"""Reasons for rejecting files, by the columns that identify them."""
 WHOLE = "all"
 _EMPTY = Grade.skipped("the cell is empty")
 
@@ -64,7 +64,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> list[Log]:
-    r"""Read a table as one log, or as one log per model if there is a column of models.
+    r"""Read a table as one log, or as one log per model if it has a column of model names.
 
     Files are CSV, TSV, JSONL, JSON, Parquet or Excel, optionally gzipped. In ``wanted``,
     ``columns`` are the numeric columns; ``id_field``, ``target_field``, ``input_field``,
@@ -88,7 +88,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Columns of a file as strings, and the requested names."""
+    """Columns of a file as strings, and the requested column names."""
 
     path: Path
     columns: dict[str, list[str | None]]
@@ -135,7 +135,7 @@ class _Table:
         return None not in {label_class(text) for text in set(self.columns[label])}
 
     def score(self, wanted: Wanted, label: str | None) -> str | None:
-        """Return the score column; None if several columns are requested as outcomes."""
+        """Return the name of the score column; None if several outcomes are requested."""
         if len(wanted.columns) > 1:
             return None
         found = self.first(wanted.columns[0] if wanted.columns else None, SCORES)
@@ -160,7 +160,7 @@ class _Table:
         return any(there) and all(number is not None for number, filled in numbers if filled)
 
     def numbers(self, name: str) -> list[float | None]:
-        """Return the number in each cell of a column; None for other cells."""
+        """Return the number in each cell of a column; None for cells without a number."""
         if name not in self.read:
             cells = self.columns[name]
             if decimal_of(cells) == ",":
@@ -190,7 +190,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Columns that identify and describe an item."""
+    """Names of the columns that identify and describe an item."""
 
     id: str | None
     input: str | None
@@ -338,7 +338,7 @@ def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
     else:
         hint = "--column NAME; by their names, these are counts, ids or settings"
     raise InvalidInputError(
-        f"{table.path}: no column has the name of an outcome ({', '.join(OUTCOMES)}); the numeric "
+        f"{table.path}: no outcome column found (one of {', '.join(OUTCOMES)}); the numeric "
         f"columns are {', '.join(map(repr, numeric))}. Pass the outcome with {hint}, or the label "
         "with --target-field"
     )

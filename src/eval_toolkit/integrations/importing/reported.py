@@ -1,4 +1,4 @@
-"""Cells of reported numbers, with an interval if enough information is given."""
+"""Convert reported numbers to cells, with an interval if enough information is given."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -18,7 +18,7 @@ _MEANS = ("mean", "the mean")
 _MOST_SAMPLES = 2**53
 """Largest accepted number of samples; floats cannot represent all larger integers."""
 _WHOLE = 1e-6
-"""Tolerance for a rate times n to be a whole number of correct answers."""
+"""Tolerance within which a rate times n counts as a whole number of correct answers."""
 _SHARES = frozenset(
     {
         *("acc", "accuracy", "em", "match", "matches", "correct", "correctness", "pass", "solved"),
@@ -30,11 +30,11 @@ _SHARES = frozenset(
 _NO_SHARES = frozenset({"error", "errors", "wer", "cer", "ter", "diff", "difference", "per"})
 """Words in the names of metrics that may exceed 1, such as the word error rate."""
 _GROUPED = 0.9
-"""Minimum effective share of n − 1 answers; below it, answers are clustered."""
+"""Ratio of the effective sample size to n − 1 below which answers are treated as clustered."""
 
 
 def cell_names(stated: Sequence[Stated]) -> list[str]:
-    """Return cell names for reported numbers: the column for its mean, else with a suffix.
+    """Return cell names for reported numbers: the column name for its mean, else with a suffix.
 
     Examples
     --------
@@ -62,9 +62,9 @@ def stated_cells(
     """Return the cells of reported numbers, named by `cell_names`.
 
     ``direction`` returns whether higher is better for a column; ``n_planned`` is the number of
-    samples for numbers that do not state it. Cells have ``details["stated"]`` set to True. A number that is not
-    a mean of its column has neither a number of samples nor a direction. If there is no interval,
-    the reason is given.
+    samples for numbers reported without one. ``details["stated"]`` of each cell is True. A number
+    that is not a mean of its column has neither a number of samples nor a direction. If there is no
+    interval, the reason is given.
 
     Notes
     -----
@@ -97,7 +97,7 @@ def stated_cells(
         if one.stderr is not None:
             details["standard_error"] = one.stderr
         ci, why = _interval(one, n, one.column in binary and one.aggregation == "mean")
-        reason = "as the log states it" + (f"; no interval: {why}" if ci is None else "")
+        reason = "as the log reports it" + (f"; no interval: {why}" if ci is None else "")
         cells[name] = MetricResult(
             one.value, "ok", reason, ci, details, n_units=n, n_groups=n if n is not None else None
         )
@@ -154,7 +154,7 @@ def _of_share(
     else:
         return None, _unsaid(one.stderr) + " and no number of samples"
     if size < 1.0:
-        return None, f"its standard error {one.stderr:.3g} is larger than for a single answer"
+        return None, f"its standard error {one.stderr:.3g} is larger than that of a single answer"
     hits = round(share * size) if counted and whole else share * size
     scale = one.value / share if share else 1.0
     low, high = (end * scale for end in wilson_bounds(hits, size, DEFAULT_CONFIDENCE))
@@ -162,4 +162,4 @@ def _of_share(
 
 
 def _unsaid(error: float | None) -> str:
-    return f"the log states {'no standard error' if error is None else 'a standard error of 0'}"
+    return f"the log reports {'no standard error' if error is None else 'a standard error of 0'}"

@@ -1,4 +1,4 @@
-"""Conversion of log samples to run tables: answers, references, inputs and turns."""
+"""Convert log samples to run tables: answers, references, inputs and turns."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ def log_units(log: Log) -> list[Unit]:
 
 
 def usage_of(samples: Sequence[LoggedSample]) -> dict[str, Any]:
-    """Return the tokens and cost of all samples, as far as they are known."""
+    """Return the total tokens and cost of the samples, as far as they are known."""
     usages = [_usage(sample) for sample in samples if sample.usage]
     return {
         "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
@@ -91,7 +91,7 @@ def _first_of_each(samples: Sequence[LoggedSample]) -> dict[str, LoggedSample]:
 
 
 def _is_answered(sample: LoggedSample) -> bool:
-    """Return whether the log contains an answer, or the reason why it is missing."""
+    """Return whether the log contains an answer or an error for the sample."""
     return sample.response is not None or bool(sample.choices) or sample.error is not None
 
 
@@ -156,7 +156,7 @@ def _answer(sample: LoggedSample) -> tuple[RawCompletion | RawLoglikelihood | No
         )
     if sample.response is not None:
         return RawCompletion(whole_text(sample.response), usage=usage), None
-    said = " ".join((sample.error or "the log has no answer").split())
+    said = " ".join((sample.error or "the log contains no answer").split())
     return None, ErrorInfo("other", said[:_LONGEST_ERROR])
 
 
@@ -214,7 +214,7 @@ def _node(begin: str, turn: LoggedTurn) -> Node[str, str]:
         scores=scores,
         unscored=unscored,
         status="error" if failed else "ok",
-        reason="the log has no reply" if failed else "",
+        reason="the log contains no reply" if failed else "",
     )
 
 

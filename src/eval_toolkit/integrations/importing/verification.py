@@ -1,4 +1,4 @@
-"""Checks of the values reported in a log against its samples."""
+"""Check the values reported in a log against its samples."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from eval_toolkit.integrations.importing.logs import Log, Stated
 from eval_toolkit.scorecards import MetricResult, Records
 
 _SAME = 1e-12
-"""Tolerance of a mean for the order of summation, relative to the larger of the mean and 1."""
+"""Tolerance for means, which depend on the order of summation; relative to max(mean, 1)."""
 _SAME_ERROR = 1e-9
 _OF_DRAWS = 0.25
 """Relative tolerance of a standard error estimated from random draws."""
@@ -30,20 +30,20 @@ class Checked:
     """Name of the value in the log."""
     stated: float
     recomputed: float | None = None
-    """Mean over items of the log's own values; None if there are no values."""
+    """Mean over items, recomputed from the log's samples; None if there are no values."""
     n: int | None = None
     """Number of items."""
     n_stated: int | None = None
-    """Number of samples stated in the log."""
+    """Number of samples reported in the log."""
     stated_stderr: float | None = None
     stderr: float | None = None
     """Standard error of the mean, computed over groups if there are any."""
     agrees: bool | None = None
-    """Whether both means are equal to 1e-12; None if they cannot be compared."""
+    """Whether both means agree to within 1e-12; None if they cannot be compared."""
     stderr_agrees: bool | None = None
-    """Whether the standard error matches the samples; None if it cannot be compared."""
+    """Whether the standard error agrees with the samples; None if it cannot be compared."""
     verdict: str
-    """Result of the check, as a phrase."""
+    """Result of the check in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -110,7 +110,7 @@ def _checked(
 
 
 def _partial(one: Stated, log: Log, records: Records) -> bool:
-    """Return whether the value refers to more samples than the log contains."""
+    """Return whether the value was computed from more samples than the log contains."""
     told = one.n if one.n is not None else log.n_planned
     return told is not None and told > len(records)
 
@@ -164,8 +164,8 @@ def _notes(log: Log, records: Records | None, cells: Mapping[str, MetricResult])
     n_tries = len(records)
     if log.n_planned is not None and n_tries < log.n_planned:
         yield (
-            f"{n_tries} of {log.n_planned} samples are in the log; numbers computed from samples "
-            f"do not include the other {log.n_planned - n_tries}"
+            f"{n_tries} of {log.n_planned} samples are in the log; numbers recomputed from "
+            f"samples do not include the other {log.n_planned - n_tries}"
         )
     for name, why in _failed(records):
         zero = cells[name].details.get("as_zero") if name in cells else None

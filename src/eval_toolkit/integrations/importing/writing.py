@@ -1,4 +1,4 @@
-"""Conversion of logs to stored runs."""
+"""Convert logs to stored runs."""
 
 import re
 from collections import Counter
@@ -31,7 +31,7 @@ class MeasuredLog:
     log: Log
     checked: tuple[Checked, ...]
     notes: tuple[str, ...]
-    """Notes of the reader and of the check."""
+    """Notes added by the reader and by the check."""
     records: Records | None = None
     card: Scorecard | None = None
 
@@ -56,7 +56,7 @@ class MeasuredLog:
 
 
 def folder_names(logs: Sequence[Log]) -> list[str]:
-    """Return a folder name for each log from task and model, portable and unique.
+    """Return a portable and unique folder name for each log, built from task and model.
 
     Examples
     --------
@@ -82,10 +82,10 @@ def folder_names(logs: Sequence[Log]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class ImportedKind(Kind[Sequence[MeasuredLog]]):
-    """Kind of evaluation for imported attempts: a log with samples, or logs of results only.
+    """Kind of evaluation for imported logs: one log with samples, or several with results only.
 
-    Without samples there are no records: the run has one slice per task with the reported cells, and
-    can be read and gated, but not paired with another run.
+    Without samples there are no records: the run has one slice per task with the reported cells.
+    Such a run can be read and gated, but not paired with another run.
     """
 
     reads: Sequence[MeasuredLog]
@@ -108,14 +108,14 @@ class ImportedKind(Kind[Sequence[MeasuredLog]]):
 
     @property
     def notes(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Notes of the readers and of the checks."""
+        """Notes added by the readers and by the checks."""
         alone = "the log has no samples: intervals are computed from the stated standard errors"
         said = [] if self._records is not None else [alone]
         said += [note for read in self.reads for note in read.notes]
         return tuple(whole_text(note) for note in dict.fromkeys(said))
 
     def config(self) -> Mapping[str, Any]:
-        """Return the origin of the numbers, in the format of a native run."""
+        """Return the configuration of the imported evaluation, in the format of a native run."""
         if self._records is not None:
             return _config(self._log, self._records, self.reads[0])
         tasks, model = sorted({read.log.task for read in self.reads}), self._log.model
@@ -138,7 +138,7 @@ class ImportedKind(Kind[Sequence[MeasuredLog]]):
         return [replace(unit, content_hash=hashes[unit.id]) for unit in known]
 
     def produce(self, context: Any) -> Sequence[MeasuredLog]:
-        """Return the logs that were read; no model is called."""
+        """Return the logs as read; no model is queried."""
         return self.reads
 
     def grade(self, attempts: Sequence[MeasuredLog]) -> Graded:
@@ -196,7 +196,7 @@ def _stated(reads: Sequence[MeasuredLog]) -> dict[str, Any]:
 
 
 def _versions(log: Log) -> dict[str, str]:
-    """Return the version of a task, if stated, under a name specific to the tool.
+    """Return the version of each task that reports one, under a name specific to the tool.
 
     Versions are compared between runs of the same tool, not across tools.
     """

@@ -1,7 +1,7 @@
-"""Access to single members of a zip file: stored, deflated or compressed with zstandard.
+"""Read single members of a zip file: stored, deflated or compressed with Zstandard.
 
-The standard library reads the directory. Members are decompressed here, up to the size stated in
-the directory, so a file cannot use more memory than it states.
+The standard library reads the directory. Members are decompressed here, up to the size given in the
+directory, so a file cannot use more memory than its directory declares.
 """
 
 import io
@@ -36,9 +36,9 @@ def is_zip(start: bytes) -> bool:
 
 
 class Zipped:
-    """Zip file whose members are read as a whole, by name.
+    """Zip file whose members are read by name, each as a whole.
 
-    ``hint`` is advice for truncated files, appended to the error message.
+    ``hint`` is appended to the error message for truncated files.
 
     Examples
     --------

@@ -131,7 +131,7 @@ class DataAudit(Displayed):
         Returns
         -------
         Path
-            The same path.
+            ``path``, as a `Path`.
 
         Raises
         ------

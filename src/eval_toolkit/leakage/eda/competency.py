@@ -119,7 +119,7 @@ def competency_baselines(
 
     Notes
     -----
-    Each baseline is a logistic regression (C = 1, balanced classes) on standardised log lengths,
+    Each baseline is a logistic regression (C = 1, balanced class weights) on standardised log lengths,
     TF-IDF weights of character n-grams, or TF-IDF weights of words. A baseline far above chance
     means that part of the task can be solved without the competency it is meant to measure [1]_;
     compare models with the best baseline instead of with chance.

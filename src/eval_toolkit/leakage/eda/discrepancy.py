@@ -27,7 +27,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanDiscrepancy(Displayed):
-    """Squared maximum mean discrepancy, with the p-value for "no shift".
+    """Squared maximum mean discrepancy, with the p-value of a test for a shift.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def check_pairs(n: int) -> None:
     """Raise if the pairwise matrix of n rows would be too large."""
     if n > MOST_ROWS:
         raise InvalidInputError(
-            f"`x_a` and `x_b` have {n} rows together; all pairs are compared, so pass a "
+            f"`x_a` and `x_b` have {n} rows in total; all pairs are compared, so pass a "
             f"random sample of at most {MOST_ROWS} rows"
         )
 
@@ -286,7 +286,7 @@ def _discrepancy(kernel: FloatArray, n_a: int) -> float:
 def _count_as_large(
     kernel: FloatArray, n_a: int, value: float, n: int, drawn: np.random.Generator
 ) -> int:
-    """Return the number of random splits with at least the observed discrepancy."""
+    """Return the number of permutations whose discrepancy is at least the observed one."""
     n_b = len(kernel) - n_a
     rows = kernel.sum(axis=1)
     total = rows.sum()

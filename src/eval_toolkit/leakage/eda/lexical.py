@@ -69,12 +69,12 @@ class LexicalAssociation(Displayed):
     min_count: int
 
     def typical_of_a(self, n: int = 20) -> tuple[TermAssociation, ...]:
-        """Return at most n terms with positive z, in descending order."""
+        """Return at most n terms with positive z, by descending z."""
         listed = self.terms[: validation.integer(n, "n")]
         return tuple(term for term in listed if term.z > 0.0)
 
     def typical_of_b(self, n: int = 20) -> tuple[TermAssociation, ...]:
-        """Return at most n terms with negative z, in ascending order."""
+        """Return at most n terms with negative z, by ascending z."""
         # Sort again, so that terms with equal z are ordered by name here too.
         lowest = sorted(self.terms, key=lambda term: (term.z, term.term))
         return tuple(term for term in lowest[: validation.integer(n, "n")] if term.z < 0.0)
@@ -100,8 +100,8 @@ def weighted_log_odds(
     corpus_a, corpus_b : sequence of str
         Texts of the two corpora.
     prior_scale : float, default 0.01
-        Weight of the prior, as a fraction of the pooled counts. Larger values shrink more towards
-        0.
+        Weight of the prior, as a fraction of the pooled counts. Larger values shrink
+        the log-odds more strongly towards 0.
     min_count : int, default 5
         Minimum total number of occurrences of listed terms.
     tokenizer : callable, optional

@@ -123,7 +123,7 @@ def proxy_a_distance(
     x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
         Features of the two samples.
     c : float, default 0.1
-        Inverse strength of the classifier's ridge penalty.
+        Inverse of the classifier's L2 regularisation strength.
     n_folds : int, default 5
         Number of cross-validation folds. For samples of equal size, row i of both samples is in the
         same fold, so pairs are never split.
@@ -223,7 +223,7 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
     ------
     InvalidInputError
         If the features are not finite 2-D tables with equal columns, the total number of rows
-        exceeds 20 000, or k is not below it.
+        exceeds 20 000, or ``k`` is not less than that number.
 
     Notes
     -----
@@ -329,7 +329,7 @@ def _distance(error: float) -> float:
 
 
 def _folds(n: int, n_folds: int, seed: int) -> IntArray:
-    """Return the fold of each of n rows, which is the same for samples of equal size."""
+    """Return the fold of each of n rows; samples of equal size have the same folds."""
     drawn = np.random.default_rng(derive_seed(seed, "folds", n))
     return drawn.permutation(n) % n_folds
 

@@ -169,8 +169,8 @@ def length_quantiles(
     Returns
     -------
     LengthQuantiles
-        p50, p95 (with linear interpolation, as by default in numpy) and max of the numbers of
-        characters, whitespace separated words and tokens.
+        p50, p95 (with linear interpolation, numpy's default) and max of the numbers of
+        characters, whitespace-separated words and tokens.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def summarize_split(
     Returns
     -------
     SplitSummary
-        Counts, and shares with Wilson intervals.
+        Counts, and fractions with Wilson intervals.
 
     Raises
     ------

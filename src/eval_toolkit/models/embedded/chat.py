@@ -1,6 +1,6 @@
 """Rendering of the ChatML template as text and as token ids.
 
-Control tokens are inserted as ids, and the content of a message is always plain text, so a
+Control tokens are inserted as ids, and message content is always treated as plain text, so a
 message that contains ``<|im_end|>`` does not end a turn.
 """
 
@@ -13,11 +13,11 @@ from eval_toolkit.models.messages import Message, Role
 _OPEN, _CLOSE = "<|im_start|>", "<|im_end|>"
 
 DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
-"""System message that the published template adds to a conversation without one."""
+"""System message that the published template adds to conversations without one."""
 
 
 class ChatFormat:
-    """Chat format of a model, given by the chat template of its weights."""
+    """Chat format of a model, as defined by the chat template in its weights file."""
 
     def __init__(self, template: str) -> None:
         self._template = template
@@ -25,15 +25,15 @@ class ChatFormat:
 
     @property
     def is_known(self) -> bool:
-        """Whether the template has the supported form."""
+        """Whether the template is supported."""
         return _OPEN in self._template
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as a string with its control tokens."""
+        """Render a conversation as a string with control tokens."""
         return "".join(text for text, _ in self._parts(messages))
 
     def encode(self, messages: Sequence[Message], tokenizer: Tokenizer) -> tuple[list[int], str]:
-        """Return the ids of a conversation, and the text after its last control token."""
+        """Return the token ids of a conversation, and the text after its last control token."""
         ids: list[int] = []
         tail = ""
         for text, is_control in self._parts(messages):

@@ -1,8 +1,8 @@
-"""Batched generation with independent rows.
+"""Batched text generation in which sequences do not affect each other.
 
-Batching is continuous: each pass processes the next token of every active sequence and prompt
-segments of new ones, and a finished sequence frees its slot. The tokens sampled for a sequence
-depend only on its own seed, never on other sequences.
+Batching is continuous: each pass processes the next token of every active sequence along with
+prompt segments of new ones, and a finished sequence frees its slot. The tokens sampled for a
+sequence depend only on its own seed, never on other sequences.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ PIECE = 256
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Prompt and generation settings."""
+    """Prompt and generation settings of a request."""
 
     prompt: Sequence[int]
     max_tokens: int
@@ -42,7 +42,7 @@ class Generated:
 
 @dataclass(slots=True)
 class _Row:
-    """A sequence being generated."""
+    """Sequence that is being generated."""
 
     at: int
     order: Order
@@ -50,7 +50,7 @@ class _Row:
     stream: TextStream
     draw: "np.random.Generator"
     pending: Sequence[int]
-    """Tokens that are not in the cache yet."""
+    """Tokens that are not yet in the cache."""
     n_tokens: int = 0
     ended: str = field(default="")
 
@@ -58,8 +58,8 @@ class _Row:
 class Decoding:
     """Batched text generation with a network.
 
-    All active sequences have at most ``max_held`` tokens together; a single one may have more.
-    ``check`` is called before every pass and may raise to stop.
+    Together, the active sequences have at most ``max_held`` tokens; a single one may have more.
+    ``check`` is called before every pass and may raise an exception to stop.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Decoding:
         self._check = check
 
     def run(self, orders: Sequence[Order]) -> list[Generated]:
-        """Return the generated text of each order."""
+        """Generate the text of each order."""
         done: dict[int, Generated] = {}
         rows: list[_Row] = []
         for group in shared_prefixes([order.prompt for order in orders]):
@@ -116,7 +116,7 @@ class Decoding:
         return _Row(at, order, cache, stream, draw, order.prompt[cache.length :])
 
     def _step(self, rows: Sequence[_Row], done: dict[int, Generated]) -> list[_Row]:
-        """Run one pass; return the unfinished rows and store the finished ones."""
+        """Run one forward pass; return the unfinished rows and store the finished ones."""
         self._check()
         segments = [_segment(row.pending[:PIECE], row.cache) for row in rows]
         hidden = self._network.forward(segments)
@@ -153,7 +153,7 @@ def _segment(ids: Sequence[int], cache: Cache) -> Segment:
 
 
 def _chosen(scores: NDArray[np.float32], order: Order, draw: "np.random.Generator") -> int:
-    """Return the most likely token, or a sampled one that uses one random number."""
+    """Return the most likely token, or sample one with a single random number."""
     if order.temperature == 0.0:
         return int(scores.argmax())
     shares = scores.astype(np.float64)
@@ -168,5 +168,5 @@ def _chosen(scores: NDArray[np.float32], order: Order, draw: "np.random.Generato
         kept = kept[np.argsort(-shares[kept], kind="stable")]
     reached = np.cumsum(shares[kept])
     last = min(int(np.searchsorted(reached, order.top_p)), len(kept) - 1)
-    wanted = draw.random() * reached[last]
-    return int(kept[min(int(np.searchsorted(reached, wanted, side="right")), last)])
+    threshold = draw.random() * reached[last]
+    return int(kept[min(int(np.searchsorted(reached, threshold, side="right")), last)])

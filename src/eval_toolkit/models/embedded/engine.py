@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Answer: TypeAlias = RawCompletion | RawLoglikelihood | Exception
 
 _HELD = 8192
-"""Maximum number of cached tokens of all active sequences: 46 kB each in a 135M model."""
+"""Maximum number of cached tokens of all active sequences (46 kB per token in a 135M model)."""
 
 
 @dataclass(slots=True)
 class _Scored:
-    """Log-likelihood request divided into items."""
+    """Log-likelihood request split into items."""
 
     request: LoglikelihoodRequest
     prompt: str
@@ -40,7 +40,7 @@ class _Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Weights and limits for batches of requests."""
+    """Process batches of requests with given weights and limits."""
 
     weights: Weights
     batch_size: int
@@ -52,7 +52,7 @@ class Engine:
     """Whether the caller no longer waits for the answers."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Return an answer or an error for each request; failures are independent."""
+        """Return an answer or an error for each request; failures do not affect others."""
         network = self.weights.network
         answers: dict[int, Answer] = {}
         orders: dict[int, tuple[str, Order]] = {}
@@ -77,7 +77,7 @@ class Engine:
         return min(self.context_length or network.context_length, network.context_length)
 
     def _prompt(self, request: Request) -> tuple[str, list[int], str]:
-        """Return a prompt as text and ids (at least one), and its text after a control token."""
+        """Return a prompt's text, its ids (at least one), and the text after its control tokens."""
         tokenizer, chat = self.weights.tokenizer, self.weights.chat
         if isinstance(request.prompt, str):
             text = tail = request.prompt

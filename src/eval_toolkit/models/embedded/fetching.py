@@ -30,7 +30,7 @@ def model_path() -> Path:
     Raises
     ------
     ModelError
-        With kind "not_found" if the weights have not been downloaded.
+        If the weights have not been downloaded (kind "not_found").
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Reader of GGUF files with bounds checks.
+"""Bounds-checked reader of GGUF files.
 
-The file is not trusted: every count, length and offset is checked against the available bytes
-before use. Quantised tensors are expanded to float32.
+Files are untrusted: every count, length and offset is checked against the file size before use.
+Quantised tensors are dequantised to float32.
 """
 
 import math
@@ -34,7 +34,7 @@ _NUMBERS = {
 _STRING, _ARRAY = 8, 9
 _MAX_DIMENSIONS = 4
 _STEP = 4096
-"""Number of blocks expanded at once, which fit in the processor cache."""
+"""Number of blocks dequantised at once, which fit in the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ _OTHER_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Tensor in a file, decoded by `read`."""
+    """Location of a tensor in a file; `read` decodes the tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -110,9 +110,9 @@ class Tensor:
     _path: str
 
     def read(self, out: Float32Array | None = None) -> Float32Array:
-        """Return the values as float32, in a new array or in ``out``, which must be contiguous.
+        """Decode the values to float32, into a new array or into ``out``, which must be contiguous.
 
-        A value that is not finite is an error.
+        Raises an error if a value is not finite.
         """
         if out is None:
             out = np.empty(self.shape, dtype=np.float32)
@@ -130,7 +130,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class GGUFFile:
-    """Content of a GGUF file."""
+    """Contents of a GGUF file."""
 
     path: Path
     metadata: dict[str, Any]
@@ -139,7 +139,7 @@ class GGUFFile:
     def tensor(
         self, name: str, shape: tuple[int, ...], out: Float32Array | None = None
     ) -> Float32Array:
-        """Return a tensor of a given shape decoded to float32, in a new array or in ``out``.
+        """Decode a tensor of a given shape to float32, into a new array or into ``out``.
 
         Raises `ArtifactError` if the tensor is missing or has another shape.
         """
@@ -153,7 +153,7 @@ class GGUFFile:
         return found.read(out)
 
     def value(self, key: str, kind: type, default: Any = None) -> Any:
-        """Return an entry of the metadata; raise `ArtifactError` if it is missing or invalid."""
+        """Return a metadata value; raise `ArtifactError` if it is missing or invalid."""
         found = self.metadata.get(key, default)
         if kind is float and type(found) is int:
             found = float(found)
@@ -179,7 +179,7 @@ class _Cursor:
     def take(self, n: int) -> memoryview:
         end = self.at + n
         if end > len(self.view):
-            self.fail(f"it ends inside its header, at byte {len(self.view)}")
+            self.fail(f"it is truncated: the header is incomplete at byte {len(self.view)}")
         piece = self.view[self.at : end]
         self.at = end
         return piece
@@ -239,8 +239,8 @@ class _Cursor:
 def read_gguf(path: str | Path) -> GGUFFile:
     """Read the metadata and tensor locations of a GGUF file.
 
-    The file has version 2 or 3. Tensors are memory-mapped, not loaded; an unsupported tensor type
-    is an error.
+    Versions 2 and 3 of the format are supported. Tensors are memory-mapped, not loaded. Unsupported
+    tensor types are an error.
 
     Examples
     --------
@@ -263,12 +263,12 @@ def read_gguf(path: str | Path) -> GGUFFile:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Read only the metadata, for any tensor types; see `read_gguf` for exceptions."""
+    """Read only the metadata; unsupported tensor types are ignored. Raises like `read_gguf`."""
     return _begun(Path(path))[-1]
 
 
 def _begun(path: Path) -> tuple[_Cursor, NDArray[np.uint8], int, dict[str, Any]]:
-    """Return a cursor after the metadata, the bytes, the number of tensors, and the metadata."""
+    """Return a cursor after the metadata, the file's bytes, the tensor count and the metadata."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
     except FileNotFoundError:

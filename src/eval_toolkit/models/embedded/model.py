@@ -1,4 +1,4 @@
-"""`EmbeddedModel`: a language model that only needs numpy."""
+"""`EmbeddedModel`: a language model that requires only numpy."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -15,23 +15,23 @@ from eval_toolkit.models.requests import Request
 
 
 class EmbeddedModel(BatchedModel):
-    """SmolLM2-135M-Instruct in float32 numpy, loaded on first use.
+    """SmolLM2-135M-Instruct implemented in numpy (float32), loaded on first use.
 
     Parameters
     ----------
     path : str or Path, optional
-        Another GGUF file of the same family (architecture "llama", tokenizer "smollm"). By default
+        GGUF file of the same model family (architecture "llama", tokenizer "smollm"). By default,
         the weights downloaded by ``eval-toolkit models fetch``.
     name : str, default "embedded"
         Name in tables.
     batch_size : int, default 16
         Number of sequences generated concurrently.
     max_batch_tokens : int, default 512
-        Number of tokens per pass when scoring.
+        Number of tokens per forward pass when scoring.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer if the request has no limit.
+        Maximum number of tokens in an answer if the request sets no limit.
     context_length : int, optional
-        Maximum context length; by default that of the file (8192).
+        Maximum context length; by default, the value in the file (8192).
     control_tokens : bool, default True
         Whether control tokens in a string prompt are recognised, as in the output of `render`. They
         are never recognised in messages, so a user cannot end a turn with ``<|im_end|>``.
@@ -79,11 +79,11 @@ class EmbeddedModel(BatchedModel):
 
     @property
     def concurrency(self) -> int:
-        """Recommended number of concurrent requests, which keeps batches full."""
+        """Recommended number of concurrent requests to keep batches full."""
         return 4 * self.batch_size
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the settings that affect answers: the hash of the weights, and the limits.
+        """Return the settings that affect answers: the hash of the weights and the limits.
 
         Raises
         ------
@@ -103,18 +103,18 @@ class EmbeddedModel(BatchedModel):
         }
 
     def render(self, messages: Sequence[Message | Mapping[str, Any]]) -> str:
-        """Return a conversation as prompt text, left open for the answer.
+        """Render a conversation as a prompt that is left open for the answer.
 
         Parameters
         ----------
         messages : sequence of Message or mapping
-            Conversation; a final assistant message is a cue and left open.
+            Conversation. A final assistant message is a cue and is left open.
 
         Returns
         -------
         str
-            Prompt with control tokens as text; send messages instead if a message may itself
-            contain control tokens.
+            Prompt with control tokens as text. If a message may itself contain control tokens, pass
+            messages to the model instead.
         """
         return self._weights.chat.render(read_messages(messages))
 
@@ -128,7 +128,7 @@ class EmbeddedModel(BatchedModel):
         return self._weights.chat.is_known
 
     async def aclose(self) -> None:
-        """Release the weights; they are loaded again on the next request."""
+        """Release the weights; the next request loads them again."""
         self.__dict__.pop("_weights", None)
 
     @cached_property

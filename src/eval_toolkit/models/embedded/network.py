@@ -1,8 +1,8 @@
-"""Llama-type transformer in float32 for batches of segments.
+"""Llama-style transformer in float32 that processes batches of segments.
 
-Arrays have one column per token. Matrix products run over all tokens of a pass at once; only
-attention processes each `Segment` separately, so new and continued segments of any length
-share a pass without padding.
+Arrays have one column per token. Matrix products cover all tokens of a pass at once; only attention
+processes each `Segment` separately, so that new and continued segments of any length share a pass
+without padding.
 """
 
 import math
@@ -37,7 +37,7 @@ class Cache:
                 setattr(self, name, grown)
 
     def take(self, other: "Cache") -> None:
-        """Copy the tokens of another sequence to the start."""
+        """Copy the tokens of another sequence to the start of this one."""
         self.length = other.length
         for name in ("keys", "values"):
             getattr(self, name)[..., : self.length] = getattr(other, name)[..., : self.length]
@@ -45,7 +45,7 @@ class Cache:
 
 @dataclass(slots=True)
 class Segment:
-    """Segment of a sequence to process.
+    """Part of a sequence to process in one pass.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class Segment:
     past : Cache, optional
         Preceding tokens, visible to every token.
     bias : array of shape (n, n), optional
-        Attention bias: 0 if a token (row) attends to another in the segment (column), else -inf. By
-        default causal.
+        Attention bias: 0 if a token (row) attends to another token of the segment (column), else
+        -inf. By default, causal.
     store : bool, default False
         Whether to add the segment to ``past``.
     """
@@ -91,7 +91,7 @@ def causal(n: int) -> Float32Array:
 
 
 class Network:
-    """Llama-type network with the weights of a GGUF file.
+    """Llama-style network with the weights of a GGUF file.
 
     Raises `ArtifactError` if the architecture is unsupported or the tensor shapes are inconsistent.
     """
@@ -136,8 +136,8 @@ class Network:
         )
         if not fits:
             raise ArtifactError(
-                f"{file.path}: inconsistent shapes: {self.n_heads} heads, {self.n_kv_heads} with "
-                f"keys, and a width of {self.width}"
+                f"{file.path}: inconsistent shapes: {self.n_heads} attention heads, "
+                f"{self.n_kv_heads} key-value heads, and a width of {self.width}"
             )
 
     def _read_layers(self, file: GGUFFile) -> list[_Layer]:
@@ -175,12 +175,12 @@ class Network:
         return _Layer(norms[0], heads, out, norms[1], gates, down)
 
     def _halves(self, weights: Float32Array) -> Float32Array:
-        """Return rows reordered so that rotated pairs are half a head apart."""
+        """Reorder rows so that rotated pairs are half a head apart."""
         heads = weights.reshape(-1, self.head_size // 2, 2, weights.shape[-1])
         return heads.transpose(0, 2, 1, 3).reshape(weights.shape)
 
     def forward(self, segments: Sequence[Segment]) -> Float32Array:
-        """Return the last hidden state of every token, as columns."""
+        """Return the final hidden state of every token, as columns."""
         x: Float32Array = self._embedding[
             np.concatenate([segment.ids for segment in segments])
         ].T.copy()
@@ -204,7 +204,7 @@ class Network:
         return x
 
     def logits(self, hidden: Float32Array) -> Float32Array:
-        """Return the logits of the vocabulary (rows) for some tokens (columns)."""
+        """Return the logits over the vocabulary (rows) for some tokens (columns)."""
         normed = self._normed(hidden, self._output_norm, np.empty_like(hidden))
         scores: Float32Array = self._output @ normed
         return scores
@@ -270,7 +270,7 @@ def _size(file: GGUFFile, key: str, default: int | None = None) -> int:
 
 
 def _parts(memory: Float32Array, shapes: Sequence[tuple[int, int]]) -> list[Float32Array]:
-    """Divide a block of memory into matrices."""
+    """Split a block of memory into matrices."""
     parts: list[Float32Array] = []
     for shape in shapes:
         size = math.prod(shape)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _LEAST_GAIN = 64
-"""Minimum number of tokens saved by a group; a separate pass for a prefix costs about as much."""
+"""Minimum number of tokens a group must save, about the cost of a separate pass for the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Group:
 def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
     """Group token sequences that share a sufficiently long prefix.
 
-    ``texts`` are nonempty, and each is in exactly one group. A shared prefix never includes the
-    last token of a sequence.
+    The ``texts`` must not be empty; each is in exactly one group. A shared prefix never includes
+    the last token of a sequence.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Log-likelihoods of continuations, processed as trees with a shared context.
+"""Log-likelihoods of continuations, computed over trees with a shared context.
 
 A context is processed once for all its continuations, and a prefix shared by several contexts once
-for all of them. Sequences that are too long for a pass are processed in pieces. This changes
-results only by float32 rounding.
+for all of them. Sequences that are too long for a pass are processed in chunks. Results differ only
+by float32 rounding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +16,16 @@ from eval_toolkit.models.embedded.network import Cache, Network, Segment, causal
 from eval_toolkit.models.embedded.prefixes import shared_prefixes
 
 PIECE = 256
-"""Number of tokens of a long sequence per pass; bounds the memory of attention."""
+"""Number of tokens of a long sequence per pass, which bounds the memory used by attention."""
 _COLUMNS = 128
-"""Maximum number of tokens whose logits are in memory at once."""
+"""Maximum number of tokens whose logits are kept in memory at once."""
 _HELD = 8192
-"""Maximum number of cached prefix tokens while trees wait for their pass."""
+"""Maximum number of cached prefix tokens of trees that wait to be processed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Nonempty context and nonempty continuations, as token ids."""
+    """Non-empty context and non-empty continuations, as token ids."""
 
     context: Sequence[int]
     branches: Sequence[Sequence[int]]
@@ -42,7 +42,7 @@ class Score:
 
 @dataclass(slots=True)
 class _Tree:
-    """A segment with the columns that predict the tokens of each branch."""
+    """Segment along with the columns that predict the tokens of each branch."""
 
     segment: Segment
     item: int
@@ -53,7 +53,7 @@ class _Tree:
 class Scoring:
     """Log-likelihood scoring with a network, ``max_tokens`` per pass.
 
-    ``check`` is called before every pass and may raise to stop.
+    ``check`` is called before every pass and may raise an exception to stop.
     """
 
     def __init__(self, network: Network, max_tokens: int, check: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ class Scoring:
         self._found: dict[tuple[int, tuple[int, ...]], Score] = {}
 
     def run(self, items: Sequence[Item]) -> list[list[Score]]:
-        """Return a score per branch of every item; equal branches have equal scores."""
+        """Return the scores of all branches of every item; equal branches have equal scores."""
         for group in shared_prefixes([item.context for item in items]):
             past = None
             if group.n_shared:
@@ -129,7 +129,7 @@ class Scoring:
                 columns += [start + column for column in own]
             start += len(tree.segment.ids)
         distinct, which = np.unique(np.array(columns), return_inverse=True)
-        logprobs, greedy = self._foretold(hidden[:, distinct], which, np.array(targets))
+        logprobs, greedy = self._target_scores(hidden[:, distinct], which, np.array(targets))
         at = 0
         for tree in trees:
             for branch in tree.branches:
@@ -148,8 +148,8 @@ class Scoring:
         at = 0
         for hidden in self._pieces(ids, cache):
             part = targets[at : at + hidden.shape[1]]
-            wanted = np.flatnonzero(part >= 0)
-            found = self._foretold(hidden[:, wanted], np.arange(len(wanted)), part[wanted])
+            scored = np.flatnonzero(part >= 0)
+            found = self._target_scores(hidden[:, scored], np.arange(len(scored)), part[scored])
             logprobs.append(found[0])
             greedy.append(found[1])
             at += len(part)
@@ -165,10 +165,10 @@ class Scoring:
     ) -> None:
         self._found[item, branch] = Score(float(logprobs.sum()), bool(greedy.all()))
 
-    def _foretold(
+    def _target_scores(
         self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the log-probability of each target after column ``which``, and its greediness."""
+        """Return the log-probability of each target, and whether it is the most likely token."""
         logprobs = np.empty(len(targets))
         greedy = np.empty(len(targets), dtype=bool)
         for start in range(0, hidden.shape[1], _COLUMNS):

@@ -1,7 +1,7 @@
 """Byte-level BPE with the "smollm" pre-tokenizer, which splits digits.
 
-Token ids match those of llama.cpp, including in corner cases: bytes without a token (some ASCII
-control characters) are omitted.
+Token ids match those of llama.cpp even in corner cases, such as bytes without a token (some ASCII
+control characters), which are omitted.
 """
 
 import codecs
@@ -32,7 +32,7 @@ _ASCII_DIGIT = re.compile("([0-9])")
 
 
 def _byte_letters() -> list[str]:
-    """Return the character that represents each byte in the vocabulary."""
+    """Return the characters that represent the bytes in the vocabulary."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     beyond = iter(range(0x100, 0x200))
     return [chr(byte if byte in visible else next(beyond)) for byte in range(256)]
@@ -43,9 +43,9 @@ _BYTES = {letter: byte for byte, letter in enumerate(_LETTERS)}
 
 
 class Tokenizer:
-    """Tokenizer with the vocabulary and the merges in the metadata of a GGUF file.
+    """Tokenizer built from the vocabulary and merges in the metadata of a GGUF file.
 
-    Raises `ArtifactError` if the type of the file's tokenizer is not supported.
+    Raises `ArtifactError` if the tokenizer type of the file is not supported.
     """
 
     def __init__(self, file: GGUFFile) -> None:
@@ -99,7 +99,7 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids, without control tokens."""
+        """Decode token ids to text, without control tokens."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token: int) -> bytes:
@@ -136,10 +136,10 @@ class Tokenizer:
         return tuple(ids)
 
     def _merged(self, pieces: list[str]) -> list[str]:
-        """Merge adjacent tokens in the learnt order, from left to right.
+        """Merge adjacent tokens in the learned order, from left to right.
 
-        Candidates are kept in a heap and neighbours are linked, so a word of n characters
-        takes O(n log n) time.
+        Candidates are kept in a heap and neighbours in a linked list, so that a word of n
+        characters takes O(n log n) time.
         """
         ranks = self._ranks
         after = list(range(1, len(pieces) + 1))
@@ -170,7 +170,7 @@ class Tokenizer:
 
 
 def _digits(text: str) -> re.Pattern[str]:
-    """Return a pattern that matches digits, in ASCII or in the scripts of a text."""
+    """Return a pattern that matches ASCII digits and the digits of the scripts used in a text."""
     if text.isascii():
         return _ASCII_DIGIT
     others = {letter for letter in set(text) if unicodedata.category(letter).startswith("N")}
@@ -178,7 +178,7 @@ def _digits(text: str) -> re.Pattern[str]:
 
 
 class TextStream:
-    """Incremental decoding of tokens to text, which ends before the first stop string."""
+    """Decode tokens to text incrementally, up to the first stop string."""
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = ()) -> None:
         self._tokenizer = tokenizer
@@ -189,11 +189,11 @@ class TextStream:
         self.stopped = False
 
     def add(self, token: int) -> None:
-        """Add a token."""
+        """Append a token."""
         self._grow(self._bytes.decode(self._tokenizer.token_bytes(token)))
 
     def finish(self) -> str:
-        """Return the whole text; incomplete characters become replacement characters."""
+        """Return the entire text; incomplete characters become replacement characters."""
         self._grow(self._bytes.decode(b"", final=True))
         return self.text
 

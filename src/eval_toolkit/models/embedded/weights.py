@@ -24,7 +24,7 @@ _loaded: "weakref.WeakValueDictionary[tuple[Path, int, int], Weights]" = (
 
 
 class Weights:
-    """GGUF file with its hash, tokenizer and chat format; the network is decoded on first use."""
+    """GGUF file with its hash, tokenizer and chat format; its network is decoded on first use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class Weights:
 
     @property
     def network(self) -> Network:
-        """The decoded network; the file is released after reading."""
+        """Decoded network; the file is released after reading."""
         with _lock:
             if isinstance(self._source, GGUFFile):
                 self._source = _readable(Network, self._source, self.path)
@@ -47,10 +47,10 @@ class Weights:
 
 
 def load_weights(path: Path | None) -> Weights:
-    """Return the weights of a file, shared while any model uses them.
+    """Load the weights of a file, which are shared while any model uses them.
 
-    By default, the file is the downloaded one, whose hash is checked. Raises `ModelError` of kind
-    "not_found" or "unsupported".
+    By default, load the downloaded file and check its hash. Raises `ModelError` of kind "not_found"
+    or "unsupported".
     """
     where = (model_path() if path is None else path).resolve()
     try:
@@ -72,7 +72,7 @@ def load_weights(path: Path | None) -> Weights:
 
 
 def _readable(read: Callable[[SourceT], ReadT], source: SourceT, path: Path) -> ReadT:
-    """Return the content of a file; read errors become `ModelError`."""
+    """Read a file; read errors become `ModelError`."""
     try:
         return read(source)
     except ArtifactError as error:

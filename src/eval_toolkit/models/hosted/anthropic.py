@@ -54,23 +54,23 @@ class Anthropic(HostedModel):
         Environment variable that contains the API key; by default ANTHROPIC_API_KEY for Anthropic's
         own URL and none for other URLs, so that the key is never sent elsewhere.
     headers_env, name, prices
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
     extra_body : mapping, optional
         Fields added to every request body, such as ``{"thinking": {"type": "adaptive"}}``; None
         removes a field (``{"temperature": None}`` for models that reject it).
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive, stream
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
     prefill : {"message", "user"}
-        How a cue (a final assistant message) is sent: unchanged, or at the end of the user message
-        for models that do not continue assistant messages.
+        How to send a cue (a final assistant message): as an assistant message, or at the end of the
+        user message for models that do not continue assistant messages.
     default_max_tokens : int, default 4096
         Maximum number of tokens in an answer if the request sets no limit; the API requires one.
 
     Notes
     -----
     System messages become the system prompt, wherever they occur. The API rejects whitespace-only
-    stop strings; these are applied on the client. Seeds are not sent, since the API does not
+    stop strings, so these are applied by the client. Seeds are not sent, since the API does not
     support them.
 
     Examples
@@ -88,7 +88,7 @@ class Anthropic(HostedModel):
 
 
 class _Messages(Dialect):
-    """Request and answer format of the Messages API, version 2023-06-01."""
+    """Request and response format of the Messages API, version 2023-06-01."""
 
     kind = "anthropic"
     service = "the Anthropic API"
@@ -123,14 +123,14 @@ class _Messages(Dialect):
     def body(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
         if self._prefill == "user":
             messages = cue_in_user(messages)
-        system, taken = turns(messages, assistant="assistant", parts="content", block=_block)
-        if taken[-1]["role"] == "assistant":  # which must not end with whitespace
-            last = taken[-1]["content"][-1]
+        system, conversation = turns(messages, assistant="assistant", parts="content", block=_block)
+        if conversation[-1]["role"] == "assistant":  # which must not end with whitespace
+            last = conversation[-1]["content"][-1]
             last["text"] = last["text"].rstrip()
         return {
             "model": self._model,
             "max_tokens": request.max_tokens or self._max_tokens,
-            "messages": taken,
+            "messages": conversation,
             **set_fields(
                 system=system,
                 temperature=request.temperature,
@@ -148,11 +148,11 @@ class _Messages(Dialect):
         thoughts = [block["thinking"] for block in blocks if block.get("type") == "thinking"]
         tokens = inner_count(payload, "usage", "output_tokens_details", "thinking_tokens")
         reason = payload.get("stop_reason") or ""
-        told = "\n\n".join(filter(None, thoughts))
-        return answered(text, reason, reasons=_REASONS, thoughts=told, tokens=tokens)
+        reasoning = "\n\n".join(filter(None, thoughts))
+        return answered(text, reason, reasons=_REASONS, thoughts=reasoning, tokens=tokens)
 
     def tokens(self, payload: Mapping[str, Any]) -> Tokens:
-        given, made, read, written_ = (
+        given, generated, read, written_ = (
             inner_count(payload, "usage", name)
             for name in (
                 *("input_tokens", "output_tokens"),
@@ -162,7 +162,7 @@ class _Messages(Dialect):
         if given is not None:  # excludes tokens read from or written to the cache
             given += (read or 0) + (written_ or 0)
         thought = inner_count(payload, "usage", "output_tokens_details", "thinking_tokens")
-        return Tokens(given, made, read or 0, thought or 0)
+        return Tokens(given, generated, read or 0, thought or 0)
 
     def is_error(self, payload: Mapping[str, Any]) -> bool:
         return payload.get("type") == "error"
@@ -183,7 +183,7 @@ def _block(text: str) -> dict[str, str]:
 
 
 class _MessageEvents:
-    """Events of a streamed message."""
+    """Parser of the events of a streamed message."""
 
     def __init__(self) -> None:
         self._whole = Streamed()

@@ -1,4 +1,4 @@
-"""`AzureOpenAI`: deployments of Azure OpenAI."""
+"""`AzureOpenAI`: Azure OpenAI deployments."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,13 +41,13 @@ class AzureOpenAI(HostedModel):
         Environment variable that contains the API key; by default AZURE_OPENAI_API_KEY for Azure
         endpoints and none for other URLs.
     api_version : str, default "v1"
-        "v1", or the date of an earlier version, such as "2024-10-21".
+        "v1", or the date of an earlier API version, such as "2024-10-21".
     headers_env, name, prices, extra_body
         As in `OpenAICompatible`; ``headers_env={"Authorization": VARIABLE}`` sends a Microsoft
         Entra ID token.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive, stream, top_logprobs
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
     max_tokens_field : str, default "max_completion_tokens"
         Name of the field for the token limit; "max_tokens" for older API versions.
 
@@ -83,7 +83,7 @@ class AzureOpenAI(HostedModel):
 
 
 class _Deployment(Dialect):
-    """Request and answer format of Azure OpenAI chat completions."""
+    """Request and response format of Azure OpenAI chat completions."""
 
     kind = "azure"
     service = "Azure OpenAI"

@@ -61,21 +61,21 @@ class Bedrock(HostedModel):
         Endpoint URL; by default the value of the environment variable
         AWS_ENDPOINT_URL_BEDROCK_RUNTIME, else the endpoint for the region.
     api_key_env : str, optional
-        Environment variable that contains a Bedrock API key, sent instead of a signature; by
-        default AWS_BEARER_TOKEN_BEDROCK if it is set and the URL is Amazon's own.
+        Environment variable that contains a Bedrock API key, which replaces request signing; by
+        default, AWS_BEARER_TOKEN_BEDROCK if it is set and the URL is Amazon's own.
     headers_env, name, prices
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
     extra_body : mapping, optional
         Fields merged into every request body, including nested objects, such as
         ``{"additionalModelRequestFields": {"top_k": 5}}``; None removes a field.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
 
     Notes
     -----
-    Without an API key, requests are signed (Signature Version 4) with the credentials found by
-    botocore in the environment, configuration files or roles. The secret key itself is never sent.
+    Without an API key, requests are signed (Signature Version 4) with the credentials that botocore
+    finds in the environment, configuration files or roles. The secret key itself is never sent.
     Streaming is not supported, since Bedrock streams a binary event format.
 
     Examples
@@ -90,7 +90,7 @@ class Bedrock(HostedModel):
 
 
 class _Converse(Dialect):
-    """Request and answer format of Amazon Bedrock Runtime, version 2023-09-30."""
+    """Request and response format of Amazon Bedrock Runtime, version 2023-09-30."""
 
     kind = "bedrock"
     service = "Amazon Bedrock"
@@ -147,9 +147,9 @@ class _Converse(Dialect):
         return self._path
 
     def body(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
-        system, taken = turns(messages, assistant="assistant", parts="content", block=_block)
+        system, conversation = turns(messages, assistant="assistant", parts="content", block=_block)
         return {
-            "messages": taken,
+            "messages": conversation,
             **set_fields(system=system),
             "inferenceConfig": set_fields(
                 maxTokens=request.max_tokens,
@@ -168,18 +168,18 @@ class _Converse(Dialect):
             (block.get("reasoningContent") or {}).get("reasoningText", {}).get("text", "")
             for block in blocks
         ]
-        told = "\n\n".join(filter(None, thoughts))
+        reasoning = "\n\n".join(filter(None, thoughts))
         reason = payload.get("stopReason") or ""
-        return answered(text, reason, reasons=_REASONS, thoughts=told, tokens=None)
+        return answered(text, reason, reasons=_REASONS, thoughts=reasoning, tokens=None)
 
     def tokens(self, payload: Mapping[str, Any]) -> Tokens:
-        given, made, read, written_ = (
+        given, generated, read, written_ = (
             inner_count(payload, "usage", f"{name}Tokens")
             for name in ("input", "output", "cacheReadInput", "cacheWriteInput")
         )
         if given is not None:  # excludes tokens read from or written to the cache
             given += (read or 0) + (written_ or 0)
-        return Tokens(given, made, read or 0)
+        return Tokens(given, generated, read or 0)
 
     def is_error(self, payload: Mapping[str, Any]) -> bool:
         return False
@@ -205,7 +205,7 @@ def _block(text: str) -> dict[str, str]:
 
 
 class _Signer:
-    """Signs requests with the credentials that botocore finds."""
+    """Signer of requests that uses the credentials found by botocore."""
 
     def __init__(self, profile: str | None, region: str) -> None:
         session = require("botocore.session", feature="bedrock:", extra="bedrock")
@@ -230,7 +230,7 @@ class _Signer:
         return tuple(filter(None, (now.access_key, now.secret_key, now.token)))
 
     def headers(self, method: str, url: str, body: bytes) -> dict[str, str]:
-        """Return the headers of a signed request."""
+        """Sign a request and return its headers."""
         # Role credentials expire; botocore renews them.
         now = self._credentials.get_frozen_credentials()
         request = self._request.AWSRequest(

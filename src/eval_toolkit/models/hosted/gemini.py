@@ -1,4 +1,4 @@
-"""`Gemini`: models through the Gemini API's generateContent method."""
+"""`Gemini`: Google models through the Gemini API."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -57,19 +57,19 @@ class Gemini(HostedModel):
         Environment variable that contains the API key; by default GEMINI_API_KEY or GOOGLE_API_KEY
         for Google's own URL and none for other URLs.
     headers_env, name, prices
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
     extra_body : mapping, optional
         Fields merged into every request body, including nested objects, such as
         ``{"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}``; None removes a
         field.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive, stream, top_logprobs
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
 
     Notes
     -----
     Thinking tokens count as answer tokens, as for other models. At most five stop strings are sent;
-    the client truncates answers at the others.
+    the client applies the others.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Gemini(HostedModel):
 
 
 class _GenerateContent(Dialect):
-    """Request and answer format of the Gemini API, version v1beta."""
+    """Request and response format of the Gemini API, version v1beta."""
 
     kind = "gemini"
     service = "the Gemini API"
@@ -113,9 +113,9 @@ class _GenerateContent(Dialect):
         return self._path
 
     def body(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
-        system, taken = turns(messages, assistant="model", parts="parts", block=_part)
+        system, conversation = turns(messages, assistant="model", parts="parts", block=_part)
         return {
-            "contents": taken,
+            "contents": conversation,
             **({"systemInstruction": {"parts": system}} if system else {}),
             "generationConfig": set_fields(
                 temperature=request.temperature,
@@ -142,19 +142,19 @@ class _GenerateContent(Dialect):
             raise garbled(f"no text (finish reason {reason or 'unknown'})")
         thoughts = "".join(text for thought, text in texts if thought)
         tokens = inner_count(payload, "usageMetadata", "thoughtsTokenCount")
-        made = answered(text, reason, reasons=_REASONS, thoughts=thoughts, tokens=tokens)
+        answer = answered(text, reason, reasons=_REASONS, thoughts=thoughts, tokens=tokens)
         if self._top_logprobs is not None:
-            made.tops = _tops(candidates[0].get("logprobsResult") or {})
-        return made
+            answer.tops = _tops(candidates[0].get("logprobsResult") or {})
+        return answer
 
     def tokens(self, payload: Mapping[str, Any]) -> Tokens:
-        given, made, thought, cached = (
+        given, generated, thought, cached = (
             inner_count(payload, "usageMetadata", f"{what}TokenCount")
             for what in ("prompt", "candidates", "thoughts", "cachedContent")
         )
         # An answer that contains only thoughts has no candidate count.
-        known = made is not None or thought is not None
-        total = (made or 0) + (thought or 0) if known else None
+        known = generated is not None or thought is not None
+        total = (generated or 0) + (thought or 0) if known else None
         return Tokens(given, total, cached or 0, thought or 0)
 
     def is_error(self, payload: Mapping[str, Any]) -> bool:
@@ -179,9 +179,9 @@ def _part(text: str) -> dict[str, str]:
     return {"text": text}
 
 
-def _tops(told: Mapping[str, Any]) -> list[Any]:
-    """Return each token with its log-probability and the most likely alternatives."""
-    chosen, top = (told.get(name, []) for name in ("chosenCandidates", "topCandidates"))
+def _tops(candidate: Mapping[str, Any]) -> list[Any]:
+    """Return each token with its log-probability and its most likely alternatives."""
+    chosen, top = (candidate.get(name, []) for name in ("chosenCandidates", "topCandidates"))
     return [
         (
             one["token"],
@@ -196,14 +196,14 @@ def _delay(body: bytes) -> float | None:
     """Return the retry delay from the error details, in seconds."""
     try:
         details = json.loads(body)["error"]["details"]
-        told = [one["retryDelay"] for one in details if "retryDelay" in one]
-        return retry_after({"retry-after": told[0]})
+        delays = [one["retryDelay"] for one in details if "retryDelay" in one]
+        return retry_after({"retry-after": delays[0]})
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
 
 
 class _ContentEvents:
-    """Events from streamGenerateContent; each is an answer with additional parts."""
+    """Parser of streamGenerateContent events, which contain successive parts of the answer."""
 
     def __init__(self) -> None:
         self._whole = Streamed()
@@ -230,6 +230,6 @@ class _ContentEvents:
             raise garbled("no end event; the stream stopped early")
         if self._candidate:
             content = {"role": "model", "parts": self._parts}
-            told = {"content": content, "logprobsResult": self._logprobs}
-            self._whole["candidates"] = [{**self._candidate, **told}]
+            candidate = {"content": content, "logprobsResult": self._logprobs}
+            self._whole["candidates"] = [{**self._candidate, **candidate}]
         return self._whole

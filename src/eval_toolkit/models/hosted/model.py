@@ -1,4 +1,4 @@
-"""`HostedModel`: a model from a service with its own API."""
+"""`HostedModel`: a model of a service with its own API."""
 
 import json
 import os
@@ -48,21 +48,22 @@ HOSTED: dict[str, Any] = {
 
 
 class Dialect(Api):
-    """Request and answer format of a service.
+    """Request and response format of a service.
 
-    Subclasses contain everything specific to a service; `Endpoint` sends, retries and limits.
+    Subclasses define everything that is specific to a service; `Endpoint` handles sending, retries
+    and rate limits.
     """
 
     service = ""
     """Name of the service, used in messages."""
     address_env = ""
-    """Environment variable that contains the service's URL."""
+    """Environment variable that contains the URL of the service."""
     key_envs: tuple[str, ...] = ()
-    """Environment variables for the key; the first one set is sent to ``hosts``."""
+    """Environment variables for the API key; the first one set is used, for ``hosts`` only."""
     hosts: tuple[str, ...] = ()
-    """Suffixes of the service's own host names."""
+    """Host name suffixes of the service."""
     version = ""
-    """Default path if the user's URL has none."""
+    """Default path for URLs without one."""
 
     def address(self) -> str:
         """Return the default URL of the service."""
@@ -81,19 +82,19 @@ class Dialect(Api):
         raise NotImplementedError
 
     def read(self, payload: Mapping[str, Any]) -> Generated:
-        """Return the answer's text; raise "refused" or "garbled" if there is none."""
+        """Extract the answer; raise an error of kind "refused" or "garbled" if there is none."""
         raise NotImplementedError
 
 
 class HostedModel(HttpModel):
-    """Model from a service with its own API, without log-likelihoods.
+    """Model of a service with its own API, which does not return log-likelihoods.
 
     Parameters
     ----------
     model : str
         Name of the model as used by the service.
     dialect : Dialect
-        Request and answer format of the service.
+        Request and response format of the service.
     options : HostedOptions
         See the subclasses.
     """
@@ -128,7 +129,7 @@ class HostedModel(HttpModel):
         return f"{type(self).__name__}({self._model!r}, {self._endpoint.address.shown!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that may affect answers, excluding keys and performance settings."""
+        """Return all settings that may affect answers, without keys and performance settings."""
         return {
             "kind": self._dialect.kind,
             "model": self._model,
@@ -140,16 +141,18 @@ class HostedModel(HttpModel):
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a conversation; a string is sent as a user message.
 
-        Raises `ModelError` if all tries fail.
+        Raises `ModelError` if every attempt fails.
         """
         prompt = request.prompt
         messages = (Message(Role.USER, prompt),) if isinstance(prompt, str) else prompt
         cue = messages[-1].content if messages[-1].role is Role.ASSISTANT else ""
         body = json.dumps(merged(self._dialect.body(request, messages), self._extra_body)).encode()
-        return await self._asked(request, self._dialect.path(), body, self._dialect.read, cue=cue)
+        return await self._send_generation(
+            request, self._dialect.path(), body, self._dialect.read, cue=cue
+        )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise `ModelError` with kind "unsupported": the service does not score given text."""
+        """Raise `ModelError` of kind "unsupported", since the service cannot score given text."""
         raise ModelError(
             f"{self._dialect.kind}:{self._model}: {self._dialect.service} does not "
             "return log-likelihoods of given text; use a task with generated answers, or a model "
@@ -159,7 +162,7 @@ class HostedModel(HttpModel):
 
 
 def _is_host(address: Address, ends: Sequence[str]) -> bool:
-    """Return whether an address is an https URL on one of the service's own hosts."""
+    """Return whether an address is an https URL on a host of the service."""
     host = urlsplit(address.base).hostname or ""
     own = any(host == end or (end.startswith(".") and host.endswith(end)) for end in ends)
     return own and address.base.startswith("https://")
@@ -168,27 +171,27 @@ def _is_host(address: Address, ends: Sequence[str]) -> bool:
 def turns(
     messages: Sequence[Message], *, assistant: str, parts: str, block: Callable[[str], Any]
 ) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Return the system prompt's blocks, and the user and assistant turns.
+    """Return the blocks of the system prompt, and the user and assistant turns.
 
     Consecutive messages with the same role are merged into one turn, since some services require
     alternating roles. ``assistant`` is the service's name for that role, ``parts`` the field that
-    contains a turn's content, and ``block`` encodes a string.
+    contains a turn's content, and ``block`` converts a string to a content block.
     """
     system: list[Any] = []
-    taken: list[dict[str, Any]] = []
+    merged_turns: list[dict[str, Any]] = []
     for message in messages:
         if message.role is Role.SYSTEM:
             system.append(block(message.content))
             continue
         role = assistant if message.role is Role.ASSISTANT else "user"
-        if not taken or taken[-1]["role"] != role:
-            taken.append({"role": role, parts: []})
-        taken[-1][parts].append(block(message.content))
-    return system, taken
+        if not merged_turns or merged_turns[-1]["role"] != role:
+            merged_turns.append({"role": role, parts: []})
+        merged_turns[-1][parts].append(block(message.content))
+    return system, merged_turns
 
 
 def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the user's fields into a body, including nested objects; None removes a field.
+    """Merge the user's fields into a request body, including nested objects; None removes a field.
 
     Examples
     --------
@@ -204,12 +207,12 @@ def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def set_fields(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not None."""
+    """Return a dict of the fields that are not None."""
     return {name: value for name, value in fields.items() if value not in (None, [], ())}
 
 
 def written(stops: Sequence[str], most: int | None = None) -> list[str]:
-    """Return the stop strings that a service accepts; the client applies the others.
+    """Return the stop strings to send to a service; the client applies the others.
 
     Services reject whitespace-only strings and more than ``most`` strings.
     """
@@ -219,7 +222,7 @@ def written(stops: Sequence[str], most: int | None = None) -> list[str]:
 def answered(
     text: str, reason: str, *, reasons: Mapping[str, str], thoughts: str, tokens: int | None
 ) -> Generated:
-    """Return an answer with OpenAI's name for the finish reason; raise if it was refused.
+    """Build an answer with OpenAI's name for the finish reason; raise an error if it was refused.
 
     ``reasons`` maps the service's finish reasons; others are kept.
     """

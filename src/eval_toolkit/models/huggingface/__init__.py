@@ -1,4 +1,4 @@
-"""In-process transformers models (extra ``hf``), which batch requests."""
+"""Transformers models that run in this process and batch requests (extra ``hf``)."""
 
 from eval_toolkit.models.huggingface.model import HuggingFaceModel
 

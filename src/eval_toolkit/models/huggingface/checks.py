@@ -1,4 +1,4 @@
-"""Detection of what a network supports, by comparing fast passes with the plain one.
+"""Detect which fast forward passes a network supports, by comparison with its plain one.
 
 Networks differ in the arguments they accept (four-dimensional masks, positions, cache classes) and
 in how they transform logits. Each fast pass is used only if it reproduces the plain pass.
@@ -14,12 +14,12 @@ from eval_toolkit.models.huggingface.slots import Slots
 from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, layout, plan
 
 _TOLERANCE = {"float32": 2e-3, "float64": 2e-3}
-"""Tolerance: root mean square of the differences, relative to that of the logits."""
+"""Tolerance of the root mean square difference, relative to the root mean square of the logits."""
 _HALF_TOLERANCE = 0.05
 
 
 def probe(network: Network) -> None:
-    """Set the attributes of a network that select its forward passes."""
+    """Test a network, and set the attributes that select its forward passes."""
     with network.in_use():
         texts = _texts(network)
         plain = [_plain(network, text) for text in texts]
@@ -43,13 +43,13 @@ def _texts(network: Network) -> list[Tokens]:
 
 
 def _plain(network: Network, text: Tokens) -> Any:
-    """Return the logits of the last two tokens from the module's own forward pass."""
+    """Compute the logits of the last two tokens with the module's own forward pass."""
     ids = network.to_device(text.astype(np.int64)[None])
     return network.module(input_ids=ids, use_cache=False).logits[0, -2:].float()
 
 
 def _agrees(network: Network, attempt: Callable[[], list[Any]], plain: list[Any]) -> bool:
-    """Return whether an attempt reproduces the plain logits; a network may raise any exception."""
+    """Return whether an attempt reproduces the plain logits; any exception means no."""
     torch = network.torch
     try:
         found = torch.cat([one.to(plain[0].device) for one in attempt()])
@@ -57,25 +57,26 @@ def _agrees(network: Network, attempt: Callable[[], list[Any]], plain: list[Any]
         raise
     except Exception:
         return False
-    wanted = torch.cat(plain)
-    if found.shape != wanted.shape:
+    expected = torch.cat(plain)
+    if found.shape != expected.shape:
         return False
-    error = (found - wanted).square().mean().sqrt()
-    spread = (wanted - wanted.mean(1, keepdim=True)).square().mean().sqrt()
+    error = (found - expected).square().mean().sqrt()
+    spread = (expected - expected.mean(1, keepdim=True)).square().mean().sqrt()
     name = str(network.module.dtype).removeprefix("torch.")
     return bool(error <= _TOLERANCE.get(name, _HALF_TOLERANCE) * spread)
 
 
 def _only_projects(network: Network, text: Tokens) -> bool:
-    """Return whether logits are bitwise equal to the projection of the base's hidden states.
+    """Return whether logits are bitwise equal to the projected hidden states of the base model.
 
-    For a single sequence, capping or scaling may hardly change the logits.
+    Bitwise equality is required because capping or scaling may barely change the logits of a
+    sequence.
     """
     ids = network.to_device(text.astype(np.int64)[None])
     try:
         hidden = network.module.base_model(input_ids=ids, use_cache=False)[0]
-        wanted = network.module(input_ids=ids, use_cache=False).logits
-        return bool(network.torch.equal(network.head(hidden).to(wanted.dtype), wanted))
+        expected = network.module(input_ids=ids, use_cache=False).logits
+        return bool(network.torch.equal(network.head(hidden).to(expected.dtype), expected))
     except network.torch.OutOfMemoryError:
         raise
     except Exception:  # a network may raise any exception
@@ -83,7 +84,7 @@ def _only_projects(network: Network, text: Tokens) -> bool:
 
 
 def _tree(network: Network, texts: list[Tokens]) -> list[Any]:
-    """Process both sequences in one row, with their common prefix only once."""
+    """Process both sequences in one row that contains their common prefix once."""
     [tree] = plan([Leaf(text, (), ()) for text in texts], Limits(1024, 2, 1e9))
     laid = layout(tree)
     found = _last_two(network, Batch(network, [laid], chains=False), [laid])
@@ -92,7 +93,7 @@ def _tree(network: Network, texts: list[Tokens]) -> list[Any]:
 
 
 def _last_two(network: Network, batch: Batch, layouts: list[Any]) -> list[Any]:
-    """Return the logits of the last two tokens of each context."""
+    """Compute the logits of the last two tokens of each context."""
     flat = [row * batch.width + path[-2:] for row, one in enumerate(layouts) for path in one.paths]
     at = network.to_device(np.concatenate(flat).astype(np.int64))
     part = network.read(batch.ids, at, positions=batch.positions, mask=batch.mask)
@@ -100,7 +101,7 @@ def _last_two(network: Network, batch: Batch, layouts: list[Any]) -> list[Any]:
 
 
 def _is_apart(network: Network, texts: list[Tokens]) -> bool:
-    """Return whether a sequence in a tree is bitwise unaffected by another one."""
+    """Return whether a sequence in a tree is bitwise unaffected by the other one."""
     altered = texts[1].copy()
     altered[-1] = texts[1][0]
     before, after = _tree(network, texts), _tree(network, [texts[0], altered])
@@ -108,7 +109,7 @@ def _is_apart(network: Network, texts: list[Tokens]) -> bool:
 
 
 def _slots(network: Network, texts: list[Tokens]) -> list[Any]:
-    """Read all tokens but the last into slots, and the last one as if it were generated."""
+    """Prefill slots with all tokens but the last, then process the last as if generated."""
     slots = Slots(network, len(texts), max(map(len, texts)))
     places = list(range(len(texts)))
     first = slots.fill([text[:-1] for text in texts], places, Limits(1024, 2, 1e9))

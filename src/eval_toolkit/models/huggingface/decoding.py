@@ -1,4 +1,4 @@
-"""Continuous batching: waiting sequences take the places of finished ones."""
+"""Continuous batching: waiting sequences replace finished ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from eval_toolkit.models.huggingface.trees import Tokens
 from eval_toolkit.models.requests import GenerateRequest
 
 _STEPS = 8
-"""Steps between checks of the generated tokens, during which a GPU is not interrupted."""
+"""Number of steps between checks of the generated tokens, in which a GPU runs uninterrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Prompt and stopping criteria."""
+    """Prompt and stopping criteria of a sequence."""
 
     place: int
     request: GenerateRequest
@@ -35,18 +35,18 @@ class Row:
 
     @property
     def reach(self) -> int:
-        """Maximum number of prompt and answer tokens together."""
+        """Maximum total number of prompt and answer tokens."""
         return len(self.prompt) + self.limit
 
     @property
     def kind(self) -> int:
-        """Sampling settings."""
+        """Sampling mode, by the settings of the row."""
         if self.request.heat <= 0.0:
             return GREEDY
         return NUCLEUS if (self.request.top_p or 1.0) < 1.0 else FREE
 
     def numbers(self) -> Any:
-        """Return a random number in [0, 1) for each token, determined by the seed."""
+        """Return the random numbers in [0, 1) for the tokens, as determined by the seed."""
         if self.kind == GREEDY:
             return np.zeros(self.limit)
         return np.random.default_rng(self.seed).random(self.limit)
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(slots=True)
 class Generated:
-    """Generated tokens of a row; finished if ``finish_reason`` is set."""
+    """Tokens generated for a row, which is finished if ``finish_reason`` is set."""
 
     row: Row
     ids: list[int] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Generated:
     finish_reason: str | None = None
 
     def take(self, tokens: Sequence[int]) -> None:
-        """Add tokens up to the end of the answer; ignore later tokens."""
+        """Add tokens up to the end of the answer; ignore later ones."""
         row, before = self.row, len(self.ids)
         room = row.limit - before
         end = next((at for at, token in enumerate(tokens[:room]) if token in row.ends), None)
@@ -80,7 +80,7 @@ class Generated:
         return self.row.text_after(self.row.prompt[-1:].tolist(), self.ids[:n])
 
     def _stop(self, before: int) -> bool:
-        """Truncate the text at the first stop string, and the tokens where it is complete."""
+        """Truncate the text before the first stop string, and the tokens after it."""
         stops = self.row.request.stop
         if stop_position(self._text(len(self.ids)), stops) is None:
             return False
@@ -96,18 +96,18 @@ class Generated:
 
 @dataclass(slots=True)
 class Decoding:
-    """Generation in slots of a static cache."""
+    """Generate answers in the slots of a static cache."""
 
     network: Network
     budget: Budget
     done: Callable[[Generated], None]
-    """Called with each finished row."""
+    """Callback that receives each finished row."""
     abandoned: Callable[[], bool]
     n_slots: int = 0
-    """Slots used by the last attempt."""
+    """Number of slots used by the last attempt."""
 
     def run(self, rows: Sequence[Row]) -> None:
-        """Generate all answers, starting with those that may become long."""
+        """Generate all answers, starting with those that may become longest."""
         waiting = sorted(rows, key=lambda row: (-_columns(row.reach), row.prompt.tolist()))
         while waiting and not self.abandoned():
             # A slot is as long as the longest sequence: much shorter ones get separate slots.
@@ -120,7 +120,7 @@ class Decoding:
 
 
 class _Pool:
-    """Sequences that share slots."""
+    """Sequences that share a pool of slots."""
 
     def __init__(self, decoding: Decoding, rows: Sequence[Row], length: int) -> None:
         self._decoding = decoding
@@ -150,7 +150,7 @@ class _Pool:
             self._collect(n_steps, new)
 
     def _admit(self) -> set[int]:
-        """Read waiting prompts into free slots; many together, since they may share a prefix."""
+        """Prefill free slots with waiting prompts, many at once because they may share a prefix."""
         enough = not self._live or 8 * len(self._free) >= self._slots.n
         if not (self._waiting and self._free and enough):
             return set()

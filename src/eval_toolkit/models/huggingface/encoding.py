@@ -13,14 +13,14 @@ from eval_toolkit.models.requests import LoglikelihoodRequest, Request
 
 _WORDS = re.compile(r"[A-Za-z] [A-Za-z]")
 _TRIES = 32
-"""Number of word boundaries tried from the end of a prompt."""
+"""Number of word boundaries to try from the end of a prompt."""
 
 
 class BatchEncoder:
-    """Tokenizer that caches the strings of a batch.
+    """Tokenizer wrapper that encodes and caches the strings of a batch together.
 
-    The rules are those of `eval_toolkit.models._tokens`; strings are only encoded earlier and
-    together.
+    The rules are those of `eval_toolkit.models._tokens`; strings are just encoded earlier and in
+    one call.
     """
 
     def __init__(self, tokenizer: HubTokenizer) -> None:
@@ -40,14 +40,14 @@ class BatchEncoder:
         return known
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages rendered by the template, ready for the answer."""
+        """Render messages with the chat template, ready for the answer."""
         key = id(messages)
         if key not in self._rendered:
             self._rendered[key] = self._tokenizer.render(messages)
         return self._rendered[key]
 
     def prompts(self, requests: Iterable[Request]) -> list[tuple[str, list[int]] | ModelError]:
-        """Return the text and token ids of each prompt, or the error that prevents this."""
+        """Return the text and token ids of each prompt, or an error."""
         texts: list[str] = []
         spoken: list[str] = []
         listed = list(requests)
@@ -70,22 +70,22 @@ class BatchEncoder:
             return error
 
     def continuations(
-        self, asked: Sequence[tuple[str, LoglikelihoodRequest]]
+        self, requests: Sequence[tuple[str, LoglikelihoodRequest]]
     ) -> list[list[list[int]] | ModelError]:
-        """Return the token ids of each prompt's continuations, or the error that prevents this."""
-        choices = [choice for _, request in asked for choice in request.continuations]
+        """Return the token ids of each prompt's continuations, or an error."""
+        choices = [choice for _, request in requests for choice in request.continuations]
         self._prefetch(choices, control=False)
         self._prefetch(choices, control=True)
-        self._find_tails([text for text, _ in asked])
+        self._find_tails([text for text, _ in requests])
         self._prefetch(
             [
                 self._tails[text] + choice
-                for text, request in asked
+                for text, request in requests
                 for choice in request.continuations
             ],
             control=True,
         )
-        return [self._choices(self._tails[text], request) for text, request in asked]
+        return [self._choices(self._tails[text], request) for text, request in requests]
 
     def _choices(self, tail: str, request: LoglikelihoodRequest) -> list[list[int]] | ModelError:
         try:
@@ -109,7 +109,7 @@ class BatchEncoder:
             self._tails[text] = tail if whole[len(whole) - len(own) :] == own else text
 
     def _prefetch(self, texts: Iterable[str], *, control: bool) -> None:
-        """Encode all strings that are not cached yet with one call."""
+        """Encode all strings that are not yet cached in one call."""
         new = [text for text in dict.fromkeys(texts) if (text, control) not in self._known]
         if not new:
             return

@@ -1,4 +1,4 @@
-"""Answers to a batch of requests."""
+"""Answer batches of requests."""
 
 import math
 import time
@@ -35,9 +35,9 @@ class _Scored:
     n_prompt: int
     n_tokens: list[int]
     first: int
-    """Index of its first continuation."""
+    """Index of the first continuation."""
     left: int = field(init=False)
-    """Number of tokens without a score."""
+    """Number of tokens that are not scored yet."""
 
     def __post_init__(self) -> None:
         self.left = sum(self.n_tokens)
@@ -54,14 +54,14 @@ class Engine:
     ends: frozenset[int]
     max_tokens: int
     batch_invariant: bool
-    """Whether each request forms its own batch."""
+    """Whether to process each request in its own batch."""
     abandoned: Callable[[], bool]
     """Whether the caller no longer waits for the answers."""
     settle: Callable[[Mapping[int, Answer]], None]
-    """Called with finished answers, keyed by request index."""
+    """Callback that receives finished answers, keyed by request index."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Return an answer or an error for each request; failures are independent."""
+        """Return an answer or an error for each request; failures do not affect others."""
         work = _Work(self, requests)
         with self.network.in_use():
             work.generate()
@@ -154,11 +154,11 @@ class _Work:
     def _add_choices(
         self,
         encoder: BatchEncoder,
-        asked: Sequence[tuple[int, LoglikelihoodRequest, str, list[int]]],
+        requests: Sequence[tuple[int, LoglikelihoodRequest, str, list[int]]],
     ) -> None:
-        found = encoder.continuations([(text, request) for _, request, text, _ in asked])
+        found = encoder.continuations([(text, request) for _, request, text, _ in requests])
         limit = self._engine.context_length
-        for (place, request, text, ids), choices in zip(asked, found, strict=True):
+        for (place, request, text, ids), choices in zip(requests, found, strict=True):
             if isinstance(choices, ModelError):
                 self.answers[place] = choices
                 continue
@@ -214,7 +214,7 @@ class _Work:
         return ModelError(f"{what}; the model reads at most {limit}", kind="too_long")
 
     def _take(self, scores: Scores) -> None:
-        """Add the scores of a batch, and answer completed requests."""
+        """Add the scores of a batch and answer completed requests."""
         owners, n = scores.owners, len(self._owners)
         self._totals += np.bincount(owners, scores.logprobs.astype(np.float64), minlength=n)
         self._greedy[owners[~scores.greedy]] = False

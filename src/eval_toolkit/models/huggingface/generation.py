@@ -1,4 +1,4 @@
-"""Generation with the fastest method a network supports, in batches that fit into memory."""
+"""Generate with the fastest method a network supports, in batches that fit into memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from eval_toolkit.models.huggingface.network import Network
 
 @dataclass(slots=True, kw_only=True)
 class Generation:
-    """Generation of rows; a failure affects only the rows that cause it."""
+    """Generate the answers of rows; a failure affects only the rows that cause it."""
 
     network: Network
     budget: Budget
     done: Callable[[Generated], None]
-    """Called with each finished row."""
+    """Callback that receives each finished row."""
     fail: Callable[[Row, Exception], None]
-    """Called with each row that could not be finished."""
+    """Callback that receives each row that could not be finished."""
     abandoned: Callable[[], bool]
     _finished: set[int] = field(default_factory=set)
     _n_together: int = 0
-    """Rows processed together in the last attempt."""
+    """Number of rows processed together in the last attempt."""
 
     def run(self, rows: Sequence[Row]) -> None:
         """Generate the answers of all rows."""

@@ -1,4 +1,4 @@
-"""Generation steps replayed as CUDA graphs, which launch hundreds of kernels as one."""
+"""Replay generation steps as CUDA graphs, which launch hundreds of kernels at once."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from eval_toolkit.models.huggingface.slots import Slots
 
 
 class Stepper:
-    """Steps that write tokens to the rows of a table, starting with the second row."""
+    """Run generation steps that write tokens to the rows of a table, from the second row on."""
 
     def __init__(self, slots: Slots, history: Any) -> None:
         self._slots = slots
@@ -14,12 +14,11 @@ class Stepper:
         self._torch = slots.network.torch
         self._row = self._torch.ones(1, dtype=self._torch.long, device=history.device)
         self._graphs: dict[tuple[int, int], Any] = {}
-        network = slots.network  # a graph contains the kernels of one device
-        alone = not (network.compiled or network.spread)
-        self._usable = history.device.type == "cuda" and alone
+        # a graph contains the kernels of one device
+        self._usable = history.device.type == "cuda" and not slots.network.spread
 
     def run(self, n_steps: int, width: int, kind: int) -> None:
-        """Run some steps without waiting for the device."""
+        """Queue some steps without waiting for the device."""
         self._row.fill_(1)
         for _ in range(n_steps):
             graph = self._graph(width, kind)
@@ -34,7 +33,7 @@ class Stepper:
         self._row.add_(1)
 
     def _graph(self, width: int, kind: int) -> Any:
-        """Return the graph of a step; the first step of its kind runs without one."""
+        """Return the CUDA graph of a step; the first step of each kind runs without one."""
         key = width, kind
         if not self._usable:
             return None

@@ -1,4 +1,4 @@
-"""Model loading from a folder or from the hub at a commit."""
+"""Load models from a folder or from a commit on the hub."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 
 
 def torch_library() -> ModuleType:
-    """Return torch, which no extra installs because the right build depends on the machine."""
+    """Import torch, which no extra installs because the right build depends on the machine."""
     return require("torch", feature="HuggingFaceModel")
 
 
 def transformers_library() -> ModuleType:
-    """Return transformers, after checking that torch is installed."""
+    """Import transformers after checking that torch is installed."""
     if find_spec("transformers") is not None:
         torch_library()
     return require("transformers", feature="HuggingFaceModel", extra="hf")
 
 
 class Source:
-    """Folder with weights, or hub model pinned to the commit of a revision."""
+    """Folder with weights, or hub model pinned to a commit."""
 
     def __init__(self, name_or_path: str, revision: str | None) -> None:
         self.place = name_or_path
@@ -46,7 +46,7 @@ class Source:
         self.revision = Path(config).parent.name
 
     def digest(self) -> str | None:
-        """Return the SHA-256 hash of the weight files in a folder; None on the hub."""
+        """Return the SHA-256 hash of the weight files in a folder; None for hub models."""
         if not self.folder:
             return None
         files = sorted(
@@ -66,7 +66,7 @@ def _unavailable(place: str, error: Exception) -> str:
 
 
 def load_tokenizer(source: Source, *, trust_remote_code: bool) -> Any:
-    """Return the tokenizer of a source."""
+    """Load the tokenizer of a source."""
     transformers = transformers_library()
     try:
         return transformers.AutoTokenizer.from_pretrained(
@@ -87,7 +87,7 @@ class LoadOptions:
     device_map: str | Mapping[str, Any] | None = None
 
     def resolved_device(self) -> str:
-        """Return the torch device name; "auto" is the first GPU, or else the CPU."""
+        """Return the torch device name; "auto" selects the first GPU if any, else the CPU."""
         if self.device != "auto":
             return self.device
         torch = torch_library()
@@ -96,7 +96,7 @@ class LoadOptions:
         return "mps" if torch.backends.mps.is_available() else "cpu"
 
     def resolved_dtype(self, source: Source, *, trust_remote_code: bool) -> str:
-        """Return the data type; "auto" is the weights' own on a GPU, and float32 on a CPU."""
+        """Return the data type; "auto" uses the type of the weights on a GPU, float32 on a CPU."""
         if self.dtype != "auto":
             return self.dtype
         if self.resolved_device().partition(":")[0] == "cpu" and self.device_map is None:
@@ -111,7 +111,7 @@ class LoadOptions:
         return str(stated or "float32").removeprefix("torch.")
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``from_pretrained`` for the options in use."""
+        """Return the arguments of ``from_pretrained`` for the options that are set."""
         given: dict[str, Any] = {}
         if self.attention is not None:
             given["attn_implementation"] = self.attention
@@ -127,22 +127,24 @@ class LoadOptions:
         return given
 
 
-def _quantization(asked: str | Mapping[str, Any]) -> Any:
+def _quantization(quantization: str | Mapping[str, Any]) -> Any:
     """Return the configuration for "int8", "int4" or bitsandbytes options."""
     transformers = transformers_library()
     bits = {"int8": {"load_in_8bit": True}, "int4": {"load_in_4bit": True}}
-    if isinstance(asked, str) and find_spec("bitsandbytes") is None and find_spec("torchao"):
+    if isinstance(quantization, str) and find_spec("bitsandbytes") is None and find_spec("torchao"):
         methods = require("torchao.quantization", feature="`quantization`")
-        made = {"int8": "Int8WeightOnlyConfig", "int4": "Int4WeightOnlyConfig"}[asked]
-        return transformers.TorchAoConfig(getattr(methods, made)())
+        config = {"int8": "Int8WeightOnlyConfig", "int4": "Int4WeightOnlyConfig"}[quantization]
+        return transformers.TorchAoConfig(getattr(methods, config)())
     require("bitsandbytes", feature="`quantization`")
-    return transformers.BitsAndBytesConfig(**(bits[asked] if isinstance(asked, str) else asked))
+    return transformers.BitsAndBytesConfig(
+        **(bits[quantization] if isinstance(quantization, str) else quantization)
+    )
 
 
 def load_module(
     source: Source, options: LoadOptions, *, trust_remote_code: bool, pickled: bool = True
 ) -> Any:
-    """Load the network of a source in evaluation mode on its device.
+    """Load the network of a source onto its device, in evaluation mode.
 
     Without ``pickled``, weights are read only from safetensors files, which contain no code.
     """

@@ -1,4 +1,4 @@
-"""Generation for networks without slot support: a batch starts together and only shrinks."""
+"""Generate with networks that do not support slots: a batch starts together and only shrinks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ class _Reading:
         return output.logits[:, -1].float()
 
     def go_on(self, kept: Sequence[int], tokens: Any) -> None:
-        """Process the next tokens of unfinished rows."""
+        """Process the next tokens of the unfinished rows."""
         torch = self._network.torch
         if len(kept) < len(self._mask):
             index = torch.tensor(kept, device=self._mask.device)
@@ -51,7 +51,7 @@ class _Reading:
 
 
 class _Rereading:
-    """Sequences for a recurrent network, re-read at each step since its state cannot be padded."""
+    """Sequences that a recurrent network re-reads at each step: its state cannot be padded."""
 
     def __init__(self, network: Network, rows: Sequence[Row]) -> None:
         self._network = network
@@ -87,13 +87,13 @@ def decode(
     numbers = {id(one): one.row.numbers() for one in active}
     while active and not abandoned():
         logits = reading.logits
-        wanted = [
+        random_numbers = [
             [one.row.request.heat for one in active],
             [one.row.request.top_p or 1.0 for one in active],
             [numbers[id(one)][len(one.ids)] for one in active],
         ]
         wide = torch.float32 if logits.device.type == "mps" else torch.float64
-        heats, nuclei, drawn = torch.tensor(wanted, dtype=wide).to(logits.device)
+        heats, nuclei, drawn = torch.tensor(random_numbers, dtype=wide).to(logits.device)
         kind = max(one.row.kind for one in active)
         tokens = choose(torch, logits, (heats, nuclei, drawn), kind)
         for one, token in zip(active, tokens.tolist(), strict=True):

@@ -7,26 +7,26 @@ from typing import Any
 from eval_toolkit.models.huggingface.trees import Limits
 
 _ENOUGH = {"cuda": 32_768, "mps": 8_192, "cpu": 2_048}
-"""Tokens per batch that saturate a device; larger batches only need more memory."""
+"""Number of tokens per batch that saturates a device; larger batches only need more memory."""
 _SLOTS = {"cuda": 512, "mps": 64, "cpu": 32}
-"""Maximum number of sequences generated at the same time."""
+"""Maximum number of sequences generated concurrently."""
 _SHARE = 0.4
 """Share of free memory for a batch's activations, and for the keys and values of sequences."""
 _LONGEST_TREE = 16_384
-"""Maximum number of tokens in a tree; its mask grows with the square."""
+"""Maximum number of tokens in a tree, whose mask grows quadratically."""
 _DENSE = {"cuda": 0.75, "mps": 1.0, "cpu": 3.0}
-"""Relative speed of masked attention compared with the other layers, times 6."""
+"""Speed of masked attention relative to the other layers, times 6."""
 
 
 def is_out_of_memory(torch: ModuleType, error: BaseException) -> bool:
-    """Return whether an error means that memory was exhausted."""
+    """Return whether an error indicates that memory is exhausted."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and "not enough memory" in str(error)
 
 
 def free_bytes(torch: ModuleType, device: Any) -> int | None:
-    """Return the free memory of a GPU, including what torch holds unused; None elsewhere."""
+    """Return the free memory of a GPU, including memory cached by torch; None on other devices."""
     if device.type != "cuda":
         return None
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -50,17 +50,17 @@ class Shape:
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token's activations."""
+        """Size of one token's activations in bytes."""
         return self.bytes * (12 * self.hidden + 4 * self.intermediate)
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of one token's keys and values."""
+        """Size of one token's keys and values in bytes."""
         return self.bytes * self.layers * self.kv_width
 
 
 def shape_of(module: Any) -> Shape:
-    """Return the sizes in a network's configuration."""
+    """Read the sizes from a network's configuration."""
     config = module.config.get_text_config()
 
     def stated(*names: str, default: int) -> int:
@@ -97,27 +97,27 @@ class Budget:
     kv_tokens: int
 
     def limits(self, *, trees: bool) -> Limits:
-        """Return the limits for trees in a batch."""
+        """Return the size limits of a batch of trees."""
         longest = min(self.tokens, _LONGEST_TREE, self.shape.window or _LONGEST_TREE)
         exchange = max(256.0, self.shape.hidden * _DENSE.get(self.kind, 1.0))
         return Limits(longest if trees else 0, self.rows, exchange)
 
     def positions(self, *, at_least: int) -> int:
-        """Return the number of positions whose logits are in memory at the same time."""
+        """Return the number of positions whose logits fit in memory at the same time."""
         if self.kind == "cpu":
             return at_least
         return max(at_least, min(2**29 // self.shape.vocabulary, self.tokens))
 
     def slots_of(self, length: int) -> int:
-        """Return how many sequences of a length are generated at the same time."""
+        """Return how many sequences of a given length can be generated concurrently."""
         return max(1, min(self.slots, self.kv_tokens // length))
 
     def shrink_tokens(self, failed: int) -> None:
-        """Limit batches to half the number of tokens that exhausted the memory."""
+        """Limit batches to half the number of tokens that ran out of memory."""
         self.tokens = max(1, min(self.tokens, failed) // 2)
 
     def shrink_slots(self, failed: int) -> None:
-        """Limit the sequences to half the number that exhausted the memory."""
+        """Limit concurrent sequences to half the number that ran out of memory."""
         self.slots = max(1, failed // 2)
 
 
@@ -129,7 +129,7 @@ def budget_of(
     batch_size: int | None,
     max_batch_tokens: int | None,
 ) -> Budget:
-    """Return the batch sizes for the free memory, or the requested sizes."""
+    """Return the requested batch sizes, or sizes that fit into free memory."""
     shape, kind = shape_of(module), device.type
     tokens, kv_tokens = _ENOUGH.get(kind, 2_048), 2**62
     free = free_bytes(torch, device)

@@ -33,7 +33,7 @@ from eval_toolkit.plugins import origin_in_force
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 _AT_ONCE = {"cpu": 128}
 _MANY = 4096
-"""Number of concurrent requests, so that batches contain similar lengths and share prefixes."""
+"""Number of concurrent requests; large enough to batch similar lengths and shared prefixes."""
 
 
 class _Options(TypedDict, total=False):
@@ -60,10 +60,11 @@ class HuggingFaceModel(LocalModel):
     revision : str, optional
         Branch, tag or commit on the Hub. The resolved commit is loaded and recorded.
     device : str, default "auto"
-        Torch device name, e.g. "cuda:0"; "auto" is a GPU (cuda, then mps) if available, else the
-        CPU.
+        Torch device name, e.g. "cuda:0"; "auto" selects a GPU (cuda, then mps) if available, else
+        the CPU.
     dtype : str, default "auto"
-        "float32", "float16" or "bfloat16"; "auto" is the weights' own type on a GPU, and float32 on the CPU.
+        "float32", "float16" or "bfloat16"; "auto" uses the type of the weights on a GPU and float32
+        on the CPU.
     attention : str, optional
         Attention implementation in transformers, e.g. "sdpa" or "eager".
     quantization : str or mapping, optional
@@ -72,35 +73,36 @@ class HuggingFaceModel(LocalModel):
         Device of each part of the network, e.g. "auto" to spread it over several GPUs (requires
         accelerate).
     compile : bool, default False
-        Whether to compile the network with torch: slow to start, then faster.
+        Whether to compile the layers, except attention, with torch: slow to start, then faster.
     batch_invariant : bool, default False
         Whether to process requests one by one, so that results are bitwise independent of other
-        requests; many times slower on a GPU.
+        requests. This is many times slower on a GPU.
     batch_size : int or "auto", default "auto"
-        Maximum number of requests in a batch; by default as many as memory allows.
+        Maximum number of requests in a batch; by default, as many as fit into memory.
     max_batch_tokens : int, optional
-        Maximum number of tokens in a batch, including padding; by default as many as memory allows.
+        Maximum number of tokens in a batch, including padding; by default, as many as fit into
+        memory.
     max_tokens : int, default 256
         Maximum number of tokens in an answer if the request sets no limit.
     context_length : int, optional
-        Maximum context length; by default from the model's configuration.
+        Maximum context length; by default, taken from the model's configuration.
     chat_template : str, optional
         Jinja chat template that replaces the tokenizer's.
     trust_remote_code : bool, default False
         Whether to run code shipped with the model.
     tokenizer, model : transformers objects, optional
-        Loaded objects, which must be passed together and are used unchanged.
+        Already loaded objects, used unchanged; pass both or neither.
 
     Notes
     -----
     Shared prefixes are processed once, continuations of a prompt attend to a single copy of it, and
     waiting sequences replace finished ones. Networks that do not support this, as determined by
-    comparison with their plain forward pass, process padded rows instead. Batches that exhaust the
+    comparison with their plain forward pass, process padded rows instead. Batches that run out of
     memory are halved.
 
     The answer to a request does not depend on other requests: sequences do not attend to each
-    other, and sampling uses the seed of the request (derived from the request if it has none). Only
-    rounding differs between batches, by at most 1e-4 nats per log-likelihood in float32; see
+    other, and sampling uses the seed of the request (derived from the request if it has none).
+    Batches differ only by rounding, at most 1e-4 nats per log-likelihood in float32; see
     ``batch_invariant``. Prompts are never truncated: a prompt that does not fit raises `ModelError`
     with kind "too_long".
 
@@ -167,7 +169,7 @@ class HuggingFaceModel(LocalModel):
 
     @property
     def device(self) -> str:
-        """Torch device name of the network; "auto" is resolved."""
+        """Torch device name of the network, with "auto" resolved."""
         if self._ready is not None:
             return str(getattr(self._ready[1], "device", "cpu"))
         return self._options.resolved_device()
@@ -181,7 +183,7 @@ class HuggingFaceModel(LocalModel):
 
     @property
     def concurrency(self) -> int:
-        """Recommended number of concurrent requests, enough to sort by length and share prefixes."""
+        """Recommended concurrency; enough requests to sort by length and share prefixes."""
         if self.batch_size is not None:
             return 4 * self.batch_size
         if find_spec("torch") is None:  # reported when the weights are loaded
@@ -192,7 +194,7 @@ class HuggingFaceModel(LocalModel):
         """Return the settings that affect answers; loads the tokenizer and hashes local weights."""
         template = self._tokenizer.chat_template
         options = self._options
-        asked = {
+        settings = {
             "attention": options.attention,
             "quantization": options.quantization,
             "batch_invariant": self.batch_invariant or None,
@@ -208,7 +210,7 @@ class HuggingFaceModel(LocalModel):
             "max_tokens": self.max_tokens,
             "torch": torch_library().__version__,
             "transformers": transformers_library().__version__,
-            **{name: value for name, value in asked.items() if value is not None},
+            **{name: value for name, value in settings.items() if value is not None},
         }
 
     @cached_property
@@ -276,7 +278,7 @@ class HuggingFaceModel(LocalModel):
         length: int | None = getattr(config, "max_position_embeddings", None)
         if not length:
             raise ModelError(
-                f"{self.name} does not state its context length; pass `context_length`",
+                f"{self.name} does not declare its context length; set `context_length`",
                 kind="unsupported",
             )
         return length
@@ -296,16 +298,18 @@ class HuggingFaceModel(LocalModel):
 
 
 def _limit(value: Any, name: str, default: str | None) -> int | None:
-    """Return a positive integer, or None for the default."""
+    """Validate a limit: a positive integer, or None for the default."""
     return None if value == default or value is None else validation.integer(value, name, low=1)
 
 
 def _load_options(device: str, dtype: str, options: _Options, *, loads: bool) -> LoadOptions:
-    """Return the loading options; raise if given objects leave nothing to load."""
+    """Return the loading options; raise an error if any is set for an already loaded model."""
     named = ("attention", "quantization", "device_map")
     given = next((name for name in named if options.get(name) is not None), None)
     if given and not loads:
-        raise InvalidInputError(f"`{given}` is only for loading weights; omit it with `model`")
+        raise InvalidInputError(
+            f"`{given}` applies only when weights are loaded; omit it when passing `model`"
+        )
     quantization = options["quantization"]
     if isinstance(quantization, str):
         validation.choice(quantization, "quantization", ("int8", "int4"))

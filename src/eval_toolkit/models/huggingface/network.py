@@ -17,10 +17,10 @@ Part = Callable[[int, int], Any]
 
 
 class Network:
-    """Module whose logits are computed at selected positions.
+    """Wrapper of a module that computes logits at selected positions only.
 
     The method, and whether sequences may share a row, depend on the module:
-    `eval_toolkit.models.huggingface.checks` tests what works and sets the attributes.
+    `eval_toolkit.models.huggingface.checks` tests what the module supports and sets the attributes.
     """
 
     def __init__(self, torch: ModuleType, module: Any, *, compiled: bool = False) -> None:
@@ -40,11 +40,11 @@ class Network:
         """Whether the vocabulary projection can be applied to hidden states directly."""
         self.trees = False
         """Whether sequences may share a row."""
-        self.compiled = compiled
         self.slots = False
         """Whether generation may use slots of a static cache."""
         if compiled:
-            base.compile(dynamic=True)
+            for part in _compilable(module):
+                part.compile(dynamic=True)
         self._base = base
         self.head = module.get_output_embeddings()
         self._accepted = _parameters(module)
@@ -71,7 +71,7 @@ class Network:
 
     @property
     def hides(self) -> float:
-        """Value that masks a token if added to its attention score."""
+        """Value added to an attention score to mask a token."""
         return float(self.torch.finfo(self.module.dtype).min)
 
     def to_device(self, array: NDArray[Any]) -> Any:
@@ -84,7 +84,7 @@ class Network:
     def read(
         self, ids: Any, at: Any, *, positions: Any = None, mask: Any = None, cache: Any = None
     ) -> Part:
-        """Process a batch and return the logits at flat indices ``at``.
+        """Process a batch and return the logits at the flat indices ``at``.
 
         Without a mask, rows are plain sequences padded on the right, which never affects earlier
         tokens.
@@ -104,7 +104,7 @@ class Network:
         return lambda start, stop: self.head(hidden[start:stop]).float()
 
     def _read_whole(self, named: dict[str, Any], at: Any) -> Part:
-        """Run the module itself, for networks that do more than project hidden states."""
+        """Run the whole module, for networks that do more than project hidden states."""
         accepted = _accepted(named, self._accepted)
         if self.head is None:
             logits = self.module(**accepted).logits.flatten(0, 1)[at]
@@ -120,17 +120,25 @@ class Network:
         return lambda start, stop: logits[start:stop].float()
 
     def run(self, **named: Any) -> Any:
-        """Call the module with the arguments that it accepts."""
+        """Call the module with those arguments that it accepts."""
         return self.module(**_accepted(named, self._accepted))
 
     def mask(self, until: Any) -> Any:
-        """Return the additive mask; each token is visible up to the index given for its row."""
+        """Return the additive mask; tokens are visible up to the index given for each row."""
         torch, width = self.torch, until.shape[1]
         index = torch.arange(width, device=until.device)
         seen = (index[:, None] >= index) & (index[:, None] <= until[:, None, :])
         seen |= index[:, None] == index  # padding attends to itself: an empty row would be NaN
         blank = torch.zeros(seen.shape, dtype=self.module.dtype, device=until.device)
         return blank.masked_fill_(~seen, self.hides)[:, None]
+
+
+def _compilable(module: Any) -> list[Any]:
+    """Return the parts of layers that use no cache; programs of other parts depend on its state."""
+    names = getattr(module, "_no_split_modules", None) or ()
+    layers = [part for part in module.modules() if type(part).__name__ in names]
+    parts = [part for layer in layers for part in layer.children()]
+    return [part for part in parts if not any("past_key" in name for name in _parameters(part))]
 
 
 def _parameters(module: Any) -> frozenset[str]:
@@ -143,7 +151,7 @@ def _accepted(named: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
 
 
 class Batch:
-    """Layouts as rows of device tensors."""
+    """Rows of device tensors built from layouts."""
 
     def __init__(self, network: Network, layouts: Sequence[Layout], *, chains: bool) -> None:
         width = max(len(one.ids) for one in layouts)

@@ -1,19 +1,19 @@
-"""Sampling of next tokens, on the device and independently per row."""
+"""Sample next tokens on the device, independently for each row."""
 
 from types import ModuleType
 from typing import Any
 
 GREEDY, FREE, NUCLEUS = 0, 1, 2
-"""Sampling mode of a batch: greedy, from all tokens, or from a nucleus."""
+"""Sampling mode of a batch: greedy, from all tokens, or from the nucleus."""
 
 
 def choose(torch: ModuleType, logits: Any, settings: tuple[Any, Any, Any], kind: int) -> Any:
-    """Return the next token of each row.
+    """Choose the next token of each row.
 
-    ``settings`` are the temperature, the nucleus probability and a random number in [0, 1) for each
-    row, in float64. A temperature of 0 selects the most likely token. A draw selects the first
-    token, in the order of the vocabulary or of the nucleus, at which the cumulative probability
-    exceeds the number.
+    ``settings`` contains the temperature, the nucleus probability and a random number in [0, 1) for
+    each row, in float64. A temperature of 0 selects the most likely token; otherwise, the first
+    token at which the cumulative probability, in the order of the vocabulary or of the nucleus,
+    exceeds the random number is selected.
     """
     likeliest = logits.argmax(1)
     if kind == GREEDY:

@@ -13,7 +13,7 @@ from eval_toolkit.models.huggingface.network import Batch, Network, Part
 from eval_toolkit.models.huggingface.trees import Leaf, Tokens, Tree, batches, layout, plan
 
 _POSITIONS_AT_ONCE = 512
-"""Minimum number of positions whose logits are in memory at the same time."""
+"""Minimum number of positions whose logits are kept in memory at the same time."""
 _AHEAD = 2
 """Number of batches queued on a GPU before the first results are read."""
 
@@ -47,14 +47,14 @@ class _Flight:
 
 @dataclass(slots=True)
 class Scoring:
-    """Scoring of leaves in batches that fit into memory."""
+    """Score leaves in batches that fit into memory."""
 
     network: Network
     budget: Budget
     take: Callable[[Scores], None]
-    """Called with the scores of each batch."""
+    """Callback that receives the scores of each batch."""
     fail: Callable[[Iterable[int], Exception], None]
-    """Called with the continuations that could not be scored."""
+    """Callback that receives the continuations that could not be scored."""
     _flights: deque[_Flight] = field(default_factory=deque)
 
     def run(self, leaves: Sequence[Leaf], abandoned: Callable[[], bool]) -> None:
@@ -78,7 +78,7 @@ class Scoring:
         return batches(trees, self.budget.tokens, self.budget.rows)
 
     def _parts(self, batch: Sequence[Tree], error: Exception) -> Sequence[list[Tree]]:
-        """Return the halves of a failed batch; a single sequence fails."""
+        """Split a failed batch in half; a batch of one sequence fails."""
         if len(batch) > 1:
             at = len(batch) // 2
             return [list(batch[:at]), list(batch[at:])]
@@ -90,7 +90,7 @@ class Scoring:
     def _shrunk(
         self, failed: Sequence[Tree], waiting: Iterable[Sequence[Tree]]
     ) -> deque[list[Tree]]:
-        """Yield the waiting batches, in sizes that fit into memory."""
+        """Yield the waiting batches, split to sizes that fit into memory."""
         self.network.torch.cuda.empty_cache()
         if len(failed) > 1 or failed[0].halves():
             self.budget.shrink_tokens(len(failed) * max(tree.size for tree in failed))
@@ -98,7 +98,7 @@ class Scoring:
         return deque(self._batches(sorted(trees, key=lambda tree: -tree.size)))
 
     def _launch(self, trees: Sequence[Tree]) -> None:
-        """Process a batch; on a GPU, its results arrive later."""
+        """Process a batch; on a GPU, the results arrive later."""
         network, torch = self.network, self.network.torch
         layouts = [layout(tree) for tree in trees]
         batch = Batch(network, layouts, chains=trees[0].is_chain)
@@ -114,10 +114,10 @@ class Scoring:
             mask=batch.mask,
         )
         pairs = np.stack([which[order], targets[order]]).astype(np.int64)
-        numbers = self._looked_up(part, len(at), pairs)
+        numbers = self._target_scores(part, len(at), pairs)
         self._flights.append(_sent(torch, owners[order], numbers))
 
-    def _looked_up(self, part: Part, n_reads: int, pairs: NDArray[np.int64]) -> Any:
+    def _target_scores(self, part: Part, n_reads: int, pairs: NDArray[np.int64]) -> Any:
         """Return the log-probability of each target, and whether it is the most likely token."""
         network, torch = self.network, self.network.torch
         which, targets = network.to_device(pairs)

@@ -1,7 +1,7 @@
-"""Slots for sequences in progress: a static key-value cache with one slot per sequence.
+"""Static key-value cache with one slot per active sequence.
 
 A token is written to the column of its position. All inputs of a step are on the device, so that
-steps run without waiting and can be replayed as graphs on a GPU.
+steps are queued without waiting and can be replayed as CUDA graphs.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from eval_toolkit.models.huggingface.sampling import choose
 from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, batches, layout, plan
 
 COLUMNS = 128
-"""Cache columns are used in multiples of this number."""
+"""Number of cache columns is rounded up to a multiple of this number."""
 
 
 class _Layer:
@@ -37,7 +37,7 @@ class _Layer:
             store[places.to(one.device), :, : index.shape[1]] = flat.transpose(1, 2)
 
     def write(self, new: Sequence[Any]) -> list[Any]:
-        """Store one token per sequence, and return the columns in use."""
+        """Store one token per sequence and return the columns in use."""
         assert self.stores is not None  # noqa: S101
         for store, one in zip(self.stores, new, strict=True):
             at = self.slots.rows.to(one.device), self.slots.positions.to(one.device)
@@ -46,7 +46,7 @@ class _Layer:
 
 
 def _cache(layers: Sequence[_Layer]) -> Any:
-    """Return the layers as a cache of transformers."""
+    """Wrap the layers in a transformers cache."""
     from transformers.cache_utils import Cache, DynamicLayer
 
     class Held(DynamicLayer):  # type: ignore[misc]
@@ -67,7 +67,7 @@ def _cache(layers: Sequence[_Layer]) -> Any:
 
 
 class Slots:
-    """Sequences in progress: last token, its position, and sampling settings of each."""
+    """Active sequences: the last token of each, its position, and the sampling settings."""
 
     def __init__(self, network: Network, n: int, length: int, n_numbers: int = 1) -> None:
         torch, device = network.torch, network.device
@@ -94,7 +94,7 @@ class Slots:
         limits: Limits,
         max_tokens: int = 2**31,
     ) -> list[Any]:
-        """Process prompts into slots, shared prefixes once; return the logits after each prompt."""
+        """Prefill slots with prompts, processing shared prefixes once; return the final logits."""
         found: dict[int, Any] = {}
         leaves = [Leaf(prompt, (), (at,)) for at, prompt in enumerate(prompts)]
         for group in batches(plan(leaves, limits), max_tokens, 2**31):
@@ -106,7 +106,7 @@ class Slots:
     def order(
         self, places: Any, settings: Sequence[tuple[float, float]], numbers: Sequence[Any]
     ) -> None:
-        """Set the sampling settings of some slots: temperature, nucleus and random numbers."""
+        """Set the temperature, nucleus probability and random numbers of some slots."""
         network, wide = self.network, np.float32 if self.heats.itemsize == 4 else np.float64
         table = np.zeros((len(numbers), self.numbers.shape[1]), dtype=wide)
         for row, own in enumerate(numbers):
@@ -141,9 +141,9 @@ class Slots:
         return part(0, len(paths))
 
     def logits(self, width: int) -> Any:
-        """Process the last token of every sequence, and return the logits after it.
+        """Process the last token of every sequence and return the next logits.
 
-        ``width`` is the number of columns to attend to: more than any position in use.
+        ``width`` is the number of columns to attend to; it must exceed every position in use.
         """
         self.width = width
         network, torch = self.network, self.network.torch
@@ -165,7 +165,7 @@ class Slots:
         self.positions.add_(1).clamp_(max=self._last)  # finished sequences stay in place
 
     def chosen(self, logits: Any, rows: Any, kind: int) -> Any:
-        """Return the next token of some sequences, each consuming one random number."""
+        """Choose the next token of some sequences; each consumes one random number."""
         at = self.drawn[rows].clamp(max=self.numbers.shape[1] - 1)
         settings = self.heats[rows], self.nuclei[rows], self.numbers[rows, at]
         tokens = choose(self.network.torch, logits, settings, kind)

@@ -11,11 +11,11 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message, Role
 
 _INNER_SPACE = re.compile("[A-Za-z][ \u0120\u2581]")
-"""A letter followed by a space, in any vocabulary's spelling."""
+"""Matches a letter followed by a space, as spelled in any vocabulary."""
 
 
 class HubTokenizer:
-    """Tokenizer with chat template."""
+    """Tokenizer with an optional chat template."""
 
     def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
         self._tokenizer = tokenizer
@@ -32,13 +32,13 @@ class HubTokenizer:
 
     @property
     def eos(self) -> int | None:
-        """End-of-text token, if any."""
+        """End-of-text token; None if there is none."""
         eos: int | None = self._tokenizer.eos_token_id
         return eos
 
     @property
     def chat_template(self) -> str | None:
-        """Given chat template, or else the tokenizer's."""
+        """Chat template set by the user, or else the tokenizer's own."""
         own = self._given_template or self._tokenizer.chat_template
         if isinstance(own, dict):  # templates by name
             own = own.get("default")
@@ -46,7 +46,7 @@ class HubTokenizer:
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether there is a chat template."""
+        """Whether a chat template is available."""
         return self.chat_template is not None
 
     def encode(self, text: str, *, control: bool) -> list[int]:
@@ -70,7 +70,7 @@ class HubTokenizer:
 
     @cached_property
     def parts_words(self) -> bool:
-        """Whether words are encoded separately: no token spans a letter and a following space."""
+        """Whether words are encoded separately: no token spans a letter and the space after it."""
         if not getattr(self._tokenizer, "is_fast", False):
             return False
         added = self._tokenizer.get_added_vocab()
@@ -82,7 +82,7 @@ class HubTokenizer:
 
     @cached_property
     def _control(self) -> re.Pattern[str] | None:
-        """Pattern for the control tokens; None if their spelling does not identify them."""
+        """Pattern that matches control tokens; None if their spelling does not identify them."""
         added = getattr(self._tokenizer, "added_tokens_decoder", None)
         if not getattr(self._tokenizer, "is_fast", False) or added is None:
             return None
@@ -93,7 +93,7 @@ class HubTokenizer:
         return re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
 
     def text_after(self, prompt: Sequence[int], ids: Sequence[int]) -> str:
-        """Return the text of ``ids`` after a prompt, keeping a leading space."""
+        """Decode ``ids`` as a continuation of a prompt, keeping a leading space."""
         last = list(prompt[-1:])
         return self._decode([*last, *ids])[len(self._decode(last)) :]
 
@@ -105,12 +105,12 @@ class HubTokenizer:
         return text
 
     def stop_tokens(self, stops: Sequence[str]) -> frozenset[int]:
-        """Return the special tokens among the stop strings, which do not appear in decoded text."""
+        """Return the stop strings that are special tokens, which do not appear in decoded text."""
         ids = {self._tokenizer.convert_tokens_to_ids(stop) for stop in stops}
         return self._special & ids
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages rendered by the template, ready for the answer.
+        """Render messages with the chat template, ready for the answer.
 
         A final assistant message is left open, so that the answer continues it.
         """

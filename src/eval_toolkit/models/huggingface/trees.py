@@ -1,7 +1,7 @@
-"""Sequences arranged as token trees, so that each shared prefix is processed once.
+"""Arrange sequences as token trees, so that each shared prefix is processed once.
 
-A tree is one row of a batch. Its tokens are stored depth first, so that the descendants of a token
-are contiguous: a token is visible from its own index up to the last index of its subtree.
+A tree is one row of a batch. Its tokens are stored in depth-first order, so that the descendants of
+a token are contiguous and a token is visible from its own index to the last index of its subtree.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 Tokens = NDArray[np.int32]
 
 _GROUP = 2048
-"""Maximum number of tokens in a row with several contexts, unless one context is longer."""
+"""Maximum number of tokens in a row with several contexts, unless a single context is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Nonempty context with the continuations to score and their indices."""
+    """Non-empty context with the continuations to score and their indices."""
 
     context: Tokens
     branches: Sequence[Tokens]
@@ -27,17 +27,17 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """Number of tokens processed, which excludes the last token of each continuation."""
+        """Number of tokens to process, without the last token of each continuation."""
         return len(self.context) + sum(map(len, self.branches)) - len(self.branches)
 
     def cut(self, start: int, stop: int) -> "Leaf":
-        """Return the leaf with a subset of its continuations."""
+        """Return a leaf with a subset of the continuations."""
         return Leaf(self.context, self.branches[start:stop], self.owners[start:stop])
 
 
 @dataclass(slots=True)
 class Tree:
-    """Leaves of one row, and the number of tokens each shares with the previous one."""
+    """Leaves of one row, and the number of tokens that each shares with the previous one."""
 
     leaves: list[Leaf]
     shared: list[int]
@@ -49,7 +49,7 @@ class Tree:
         return len(self.leaves) == 1 and sum(len(b) > 1 for b in self.leaves[0].branches) <= 1
 
     def halves(self) -> "list[Tree]":
-        """Return two smaller trees, or nothing if the tree is a single sequence."""
+        """Split the tree in two; return nothing if it is a single sequence."""
         if len(self.leaves) > 1:
             at = len(self.leaves) // 2
             return [_tree(self.leaves[:at]), _tree(self.leaves[at:])]
@@ -64,11 +64,11 @@ class Limits:
     """Size limits of trees."""
 
     tokens: int
-    """Maximum size of a tree that is not a chain; 0 to give each sequence its own row."""
+    """Maximum size of a tree that is not a chain; 0 puts each sequence in its own row."""
     leaves: int
     """Maximum number of leaves."""
     exchange: float
-    """Number of token pairs whose attention costs as much as one token in the other layers."""
+    """Number of token pairs whose attention costs as much as one token does in the other layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class Layout:
     ids: Tokens
     positions: Tokens
     until: Tokens
-    """Last index at which each token is visible."""
+    """Last index from which each token is visible."""
     reads: Tokens
     """Indices of the tokens after which a token is predicted."""
     targets: Tokens
-    """Predicted tokens; as long as ``reads``."""
+    """Predicted tokens, one per item of ``reads``."""
     owners: Tokens
     """Index of each target's continuation."""
     paths: list[Tokens]
@@ -99,7 +99,7 @@ class _Writer:
     reads: list[Tokens] = field(default_factory=list)
 
     def add(self, tokens: Tokens, depth: int) -> Tokens:
-        """Add tokens starting at a given position, and return their indices."""
+        """Add tokens from a given position on and return their indices."""
         indices = np.arange(self.n, self.n + len(tokens), dtype=np.int32)
         self.ids.append(tokens)
         self.positions.append(np.arange(depth, depth + len(tokens), dtype=np.int32))
@@ -108,7 +108,7 @@ class _Writer:
 
 
 def layout(tree: Tree) -> Layout:
-    """Return the tokens of a tree in depth-first order."""
+    """Lay out the tokens of a tree in depth-first order."""
     writer, until = _Writer(), np.empty(tree.size, dtype=np.int32)
     path = np.empty(0, dtype=np.int32)
     paths: list[Tokens] = []
@@ -172,7 +172,7 @@ def _sorted(trees: list[Tree]) -> list[Tree]:
 
 
 def _joins(size: int, more: int, shared: int, limits: Limits) -> bool:
-    """Return whether a sequence costs less in a shared tree than in its own row."""
+    """Return whether a sequence is cheaper to process in a shared tree than in its own row."""
     together = size + more - shared
     if together > min(limits.tokens, max(_GROUP, 2 * more)):
         return False
@@ -193,7 +193,7 @@ def _common(first: Tokens, second: Tokens) -> int:
 
 
 def _apart(leaf: Leaf) -> list[Leaf]:
-    """Return a leaf per continuation; single-token continuations share a row."""
+    """Split a leaf into one per continuation; single-token continuations stay together."""
     if len(leaf.branches) < 2:
         return [leaf]
     single = [at for at, branch in enumerate(leaf.branches) if len(branch) == 1]
@@ -219,7 +219,7 @@ def _fitting(leaf: Leaf, limit: int) -> Iterator[Leaf]:
 
 
 def batches(trees: Sequence[Tree], max_tokens: int, max_leaves: int) -> Iterator[list[Tree]]:
-    """Yield batches of at most ``max_tokens`` with padding, with chains in separate batches."""
+    """Yield batches of at most ``max_tokens`` including padding; chains get separate batches."""
     for chains in (True, False):
         batch: list[Tree] = []
         n_leaves = 0

@@ -1,9 +1,9 @@
 """Base class for vLLM and SGLang models: tokens, requests and the engine's lifecycle.
 
-Both engines keep many requests in flight and batch them at each step, so a request is passed on as
-soon as it arrives. Prompts are passed as token ids. Single-token choices are scored with one
+Both engines keep many requests in flight and batch them at each step, so requests are submitted as
+soon as they arrive. Prompts are submitted as token ids. Single-token choices are scored with one
 request for next-token probabilities, which reads a shared context from the engine's prefix cache.
-Longer choices need one request each, for the probabilities of the last prompt tokens.
+Longer choices require one request each for prompt log-probabilities.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.plugins import origin_in_force
 
 _SEEDS = 1 << 31
-"""Number of valid seeds: both engines store seeds as signed integers."""
+"""Number of valid seeds, since both engines store seeds as signed integers."""
 
 Score = tuple[float, bool]
-"""Log-probability of a token, and whether it is the most likely token."""
+"""Log-probability of a token, and whether it is the most likely one."""
 
 
 class Sizes(TypedDict, total=False):
-    """Numbers of GPUs, requests and tokens."""
+    """Numbers of GPUs and concurrent requests, and token limits."""
 
     tensor_parallel_size: int
     data_parallel_size: int
@@ -68,12 +68,12 @@ class Generated:
 
 
 class EngineModel(LocalModel):
-    """Causal language model in an engine with its own scheduler; see the subclasses."""
+    """Base class of causal language models run by an engine with its own scheduler."""
 
     library: ClassVar[str]
-    """Name of the engine's module and extra."""
+    """Name of the engine's package and of the extra."""
     max_next_tokens: ClassVar[int]
-    """Number of most likely tokens returned per request."""
+    """Number of most likely tokens to return per request."""
 
     @gathers(Sizes, tensor_parallel_size=1, data_parallel_size=1, concurrency=256, max_tokens=256)
     def __init__(
@@ -127,15 +127,15 @@ class EngineModel(LocalModel):
     # -- engine interface
 
     def _start(self) -> Any:
-        """Return a started engine."""
+        """Start and return an engine."""
         raise NotImplementedError
 
     def _longest(self, engine: Any) -> int:
-        """Return the maximum number of prompt and answer tokens together."""
+        """Return the maximum total number of prompt and answer tokens."""
         raise NotImplementedError
 
     async def _complete(self, engine: Any, ids: list[int], decoding: Decoding) -> Generated:
-        """Return a continuation of a prompt."""
+        """Generate a continuation of a prompt."""
         raise NotImplementedError
 
     async def _next_tokens(self, engine: Any, ids: list[int], tokens: list[int]) -> list[Score]:
@@ -159,11 +159,11 @@ class EngineModel(LocalModel):
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation; see `LocalModel.generate`."""
-        return await self._thread.run(self._told(self._generated(request)))
+        return await self._thread.run(self._with_model_errors(self._generated(request)))
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Score continuations of a prompt, or whole texts; see `LocalModel.loglikelihood`."""
-        return await self._thread.run(self._told(self._scored(request)))
+        return await self._thread.run(self._with_model_errors(self._scored(request)))
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings that affect answers; loads the tokenizer and hashes local weights."""
@@ -212,7 +212,7 @@ class EngineModel(LocalModel):
     # -- in the engine's thread
 
     def _started(self) -> Any:
-        """Return the engine; a failed start is not retried for each request."""
+        """Start the engine unless it is running; a failed start is not retried for each request."""
         if self._failure is not None:
             raise self._failure
         if self._engine is None:
@@ -228,7 +228,7 @@ class EngineModel(LocalModel):
                 raise self._failure from error
         return self._engine
 
-    async def _told(self, work: Any) -> Any:
+    async def _with_model_errors(self, work: Any) -> Any:
         """Return the result of a coroutine; convert the engine's exceptions to `ModelError`."""
         try:
             return await work
@@ -261,14 +261,14 @@ class EngineModel(LocalModel):
             stop_tokens=sorted(self._tokenizer.stop_tokens(request.stop)),
             seed=draw_seed(request) % _SEEDS,
         )
-        made = await self._complete(engine, ids, decoding)
+        generated = await self._complete(engine, ids, decoding)
         return RawCompletion(
-            made.text,
+            generated.text,
             prompt=text,
             prompt_tokens=len(ids),
-            completion_tokens=made.n_tokens,
-            finish_reason=made.finish_reason,
-            usage=Usage(len(ids), made.n_tokens, latency_s=time.perf_counter() - began),
+            completion_tokens=generated.n_tokens,
+            finish_reason=generated.finish_reason,
+            usage=Usage(len(ids), generated.n_tokens, latency_s=time.perf_counter() - began),
         )
 
     async def _scored(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
@@ -297,7 +297,7 @@ class EngineModel(LocalModel):
     def _parts(
         self, engine: Any, request: LoglikelihoodRequest
     ) -> tuple[str, int, list[list[tuple[list[int], list[int]]]]]:
-        """Return the prompt, its length, and the (context, scored) pairs of each continuation."""
+        """Return the prompt, its token count, and each continuation's (context, scored) pairs."""
         tokenizer = self._tokenizer
         if not request.rolling:
             text, ids = _tokens.read_prompt(tokenizer, request)
@@ -320,7 +320,7 @@ class EngineModel(LocalModel):
     async def _scores(
         self, engine: Any, parts: Sequence[Sequence[tuple[list[int], list[int]]]]
     ) -> list[list[Score]]:
-        """Return the score of each token of each part; equal parts are scored once."""
+        """Return the token scores of each part; equal parts are scored once."""
         contexts = {tuple(context) for part in parts for context, _ in part}
         last = {tuple(scored): scored for part in parts for _, scored in part}
         if len(contexts) == 1 and all(len(one) == 1 for one in last):

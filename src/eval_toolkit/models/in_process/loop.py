@@ -1,4 +1,4 @@
-"""Event loop in its own thread."""
+"""Event loop that runs in its own thread."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ AnswerT = TypeVar("AnswerT")
 class LoopThread:
     """Event loop in a daemon thread, started on first use.
 
-    An engine is tied to the loop in which it was started, but is called from several loops.
+    An engine is bound to the event loop in which it was started, but is used from several loops.
     """
 
     def __init__(self) -> None:
@@ -19,12 +19,12 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
-        """Return the result of a coroutine run in the thread; cancelling the call cancels it."""
+        """Run a coroutine in the thread and return its result; cancelling the call cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         return await asyncio.wrap_future(future)
 
     def wait(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
-        """Return the result of a coroutine run in the thread, blocking the calling thread."""
+        """Run a coroutine in the thread and block until its result is available."""
         return asyncio.run_coroutine_threadsafe(work, self._started()).result()
 
     def _started(self) -> asyncio.AbstractEventLoop:

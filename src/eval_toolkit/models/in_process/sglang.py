@@ -1,6 +1,6 @@
-"""`SglangModel`: a model in SGLang's engine.
+"""`SglangModel`: a model run by the SGLang engine in this process.
 
-Interface as of SGLang 0.5.18: `Engine` of the package ``sglang`` and its method `async_generate`.
+Written for SGLang 0.5.18: `Engine` of the package ``sglang`` and its method `async_generate`.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ class SglangModel(EngineModel):
     dtype : str, default "auto"
         Data type of weights and activations, in SGLang's notation.
     context_length : int, optional
-        Maximum number of prompt and answer tokens together; by default the model's limit.
+        Maximum total number of prompt and answer tokens; by default, the model's limit.
     chat_template : str, optional
         Jinja chat template that replaces the tokenizer's.
     trust_remote_code : bool, default False
@@ -29,22 +29,22 @@ class SglangModel(EngineModel):
     engine : mapping, optional
         Additional keyword arguments for SGLang's ``Engine``, e.g. ``{"mem_fraction_static": 0.8}``.
     tokenizer : transformers tokenizer, optional
-        Loaded tokenizer.
+        Already loaded tokenizer.
     tensor_parallel_size : int, default 1
         Number of GPUs that share the weights of one replica.
     data_parallel_size : int, default 1
-        Number of replicas.
+        Number of model replicas.
     concurrency : int, default 256
-        Number of requests in flight.
+        Maximum number of concurrent requests.
     max_tokens : int, default 256
         Maximum number of tokens in an answer if the request sets no limit.
 
     Notes
     -----
-    SGLang computes many requests in one batch; the last digits of log-likelihoods depend on it.
-    Request seeds take effect only with ``engine={"enable_deterministic_inference": True}``. When
-    the program exits, SGLang stops its engine and kills all child processes of the program;
-    therefore the engine is never stopped earlier. Use one such model per process.
+    SGLang batches requests; the last digits of log-likelihoods depend on the batch. Request seeds
+    take effect only with ``engine={"enable_deterministic_inference": True}``. SGLang stops its
+    engine, and kills all child processes of the program, when the program exits. The engine is
+    therefore never stopped earlier; use only one such model per process.
 
     Examples
     --------
@@ -115,14 +115,14 @@ class SglangModel(EngineModel):
             for row, top, token in zip(rows, best, ids[-n:], strict=True)
         ]
 
-    async def _facts(self, engine: Any, ids: list[int], **wanted: Any) -> dict[str, Any]:
-        """Return SGLang's probabilities for a prompt and one more token."""
+    async def _facts(self, engine: Any, ids: list[int], **options: Any) -> dict[str, Any]:
+        """Return SGLang's log-probabilities for a prompt and one generated token."""
         answer = await engine.async_generate(
             input_ids=ids,
             sampling_params={"max_new_tokens": 1, "temperature": 0.0},
             return_logprob=True,
             top_logprobs_num=1,
-            **wanted,
+            **options,
         )
         facts: dict[str, Any] = answer["meta_info"]
         return facts

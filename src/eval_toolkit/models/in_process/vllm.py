@@ -1,8 +1,8 @@
-"""`VllmModel`: a model in vLLM's asynchronous engine.
+"""`VllmModel`: a model run by vLLM's asynchronous engine in this process.
 
-Interface as of vLLM 0.28: `AsyncEngineArgs`, `AsyncLLMEngine` and `SamplingParams` of the package
-``vllm``. The synchronous `LLM` refuses ``data_parallel_size``; the asynchronous engine starts one
-process per replica and sends each request to the least loaded one.
+Written for vLLM 0.28: `AsyncEngineArgs`, `AsyncLLMEngine` and `SamplingParams` of the package
+``vllm``. The synchronous `LLM` rejects ``data_parallel_size``; the asynchronous engine starts one
+process per replica and routes each request to the least loaded replica.
 """
 
 from itertools import count
@@ -26,7 +26,7 @@ class VllmModel(EngineModel):
     dtype : str, default "auto"
         Data type of weights and activations, in vLLM's notation.
     context_length : int, optional
-        Maximum number of prompt and answer tokens together; by default the model's limit.
+        Maximum total number of prompt and answer tokens; by default, the model's limit.
     chat_template : str, optional
         Jinja chat template that replaces the tokenizer's.
     trust_remote_code : bool, default False
@@ -35,21 +35,20 @@ class VllmModel(EngineModel):
         Additional keyword arguments for vLLM's ``AsyncEngineArgs``, e.g.
         ``{"gpu_memory_utilization": 0.8}``.
     tokenizer : transformers tokenizer, optional
-        Loaded tokenizer.
+        Already loaded tokenizer.
     tensor_parallel_size : int, default 1
         Number of GPUs that share the weights of one replica.
     data_parallel_size : int, default 1
-        Number of replicas.
+        Number of model replicas.
     concurrency : int, default 256
-        Number of requests in flight.
+        Maximum number of concurrent requests.
     max_tokens : int, default 256
         Maximum number of tokens in an answer if the request sets no limit.
 
     Notes
     -----
-    vLLM computes many requests in one batch; the last digits of log-likelihoods depend on it.
-    Sampled answers use the request's seed. `aclose` frees the GPUs; the next
-    request starts the engine again.
+    vLLM batches requests; the last digits of log-likelihoods depend on the batch. Sampled answers
+    use the request's seed. `aclose` frees the GPUs; the next request restarts the engine.
 
     Examples
     --------
@@ -107,7 +106,7 @@ class VllmModel(EngineModel):
         return "bad_request" if isinstance(error, (ValueError, client)) else "other"
 
     async def _finished(self, engine: Any, ids: list[int], **settings: Any) -> Any:
-        """Return vLLM's output for a prompt."""
+        """Wait for vLLM's final output for a prompt."""
         kinds = self._part("sampling_params").RequestOutputKind
         params = self._module.SamplingParams(output_kind=kinds.FINAL_ONLY, **settings)
         last = None
@@ -116,7 +115,7 @@ class VllmModel(EngineModel):
         ):
             last = output
         if last is None:
-            raise ModelError("vllm returned nothing", kind="garbled")
+            raise ModelError("vllm returned no output for the prompt", kind="garbled")
         return last
 
     async def _complete(self, engine: Any, ids: list[int], decoding: Decoding) -> Generated:

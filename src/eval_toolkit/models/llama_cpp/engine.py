@@ -1,12 +1,12 @@
-"""llama.cpp in this process: tokens, templates, completions and forced tokens.
+"""llama.cpp in this process: tokenisation, chat templates, completions and forced tokens.
 
-llama.cpp returns probabilities only for generated tokens and the most likely alternatives, so
-continuations are scored by forcing: each token is generated with a logit bias that excludes all
-others, and one such step scores all choices that continue with one of the most likely tokens.
-Results vary by about 0.1 nats with the way a prompt is split into batches. Every request
-therefore starts with an empty cache and proceeds token by token, so that its results depend on
-neither previous requests nor the order of its choices. With several slots, steps of concurrent
-requests share batches, and results depend on them to the same degree.
+llama.cpp returns probabilities only for generated tokens and their most likely alternatives.
+Continuations are therefore scored by forcing: each token is generated with a logit bias that
+excludes all others. One such step scores all choices that continue with one of the most likely
+tokens. Results vary by about 0.1 nats depending on how a prompt is split into batches. Every
+request therefore starts with an empty cache and proceeds token by token, so that its results depend
+neither on previous requests nor on the order of its choices. With several slots, concurrent
+requests share batches, which affects results to the same degree.
 """
 
 import http.client
@@ -28,7 +28,7 @@ from eval_toolkit.models.messages import Message
 _FORCE = 1e6
 """Logit bias that exceeds any difference between two logits."""
 _LISTED = 200
-"""Number of most likely tokens returned with a forced one, at a tenth of the step's cost."""
+"""Number of most likely tokens returned with a forced one; adds a tenth to the cost of a step."""
 
 
 def start_server(
@@ -42,7 +42,7 @@ def start_server(
     api_key: str | None = None,
     alias: str = "",
 ) -> Any:
-    """Load a file and return an xllamacpp server, listening on localhost."""
+    """Load a file and return an xllamacpp server that listens on localhost."""
     xllamacpp = require("xllamacpp", feature="llama.cpp", extra="llamacpp")
     if not path.is_file():
         raise ModelError(f"{path} is not a file", kind="not_found")
@@ -105,7 +105,7 @@ class Engine:
         return self._tokenize(whole_text(text), parse_special=control) if text else []
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return messages rendered by the template; a final assistant message is left open."""
+        """Render messages with the chat template, leaving a final assistant message open."""
         conversation = [
             {"role": message.role.value, "content": whole_text(message.content)}
             for message in messages
@@ -113,7 +113,7 @@ class Engine:
         return str(self._ask("/apply-template", {"messages": conversation})["prompt"])
 
     def complete(self, ids: Sequence[int], **options: Any) -> dict[str, Any]:
-        """Return llama.cpp's answer to a completion request, by default with an empty cache."""
+        """Send a completion request to llama.cpp, by default with an empty cache."""
         request = {"prompt": list(ids), "cache_prompt": False, **options}
         answer: dict[str, Any] = _checked(self._server.handle_completions(request))
         return answer
@@ -121,9 +121,9 @@ class Engine:
     def scores(
         self, ids: Sequence[int], tokens: Sequence[int], *, slot: int = 0
     ) -> dict[int, tuple[float, bool]]:
-        """Return the log-probability of each token after ``ids``, and whether it is most likely.
+        """Return the log-probability of each token after ``ids``, and whether it is the likeliest.
 
-        Cached tokens of ``ids`` are not processed again; call `prime` first.
+        Tokens of ``ids`` that `prime` has cached are not processed again.
         """
         found: dict[int, tuple[float, bool]] = {}
         for token in tokens:
@@ -174,7 +174,7 @@ class Engine:
 
     @cached_property
     def _whole_token(self) -> int:
-        """Token that is not part of a character."""
+        """Return a token that is not part of a multi-token character."""
         return self.encode("a", control=False)[0]
 
     @cached_property
@@ -196,7 +196,7 @@ class Engine:
 
 
 def _checked(answer: Any) -> Any:
-    """Return an answer, or raise its error."""
+    """Return llama.cpp's answer, or raise the error it contains."""
     error = answer.get("error") if isinstance(answer, Mapping) else None
     if error is None:
         return answer

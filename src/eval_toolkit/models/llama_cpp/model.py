@@ -22,9 +22,9 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, 
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
 _SEEDS = (1 << 32) - 1
-"""Number of valid seeds: llama.cpp uses 32 bits, and the largest value means a random seed."""
+"""Number of valid seeds: llama.cpp uses 32 bits; the largest value means a random seed."""
 _PER_SLOT = 4
-"""Number of requests waiting for each slot."""
+"""Number of requests to queue for each slot."""
 
 
 class LlamaCppModel(LocalModel):
@@ -35,26 +35,26 @@ class LlamaCppModel(LocalModel):
     path : str or Path
         GGUF file.
     name : str, optional
-        Name; by default the file name without its suffix.
+        Name in tables; by default, the file name without its suffix.
     n_ctx : int, default 4096
-        Maximum number of prompt and answer tokens together; 0 for the training context length.
+        Maximum total number of prompt and answer tokens; 0 for the training context length.
     threads : int, default 1
-        Number of threads, which may affect the last digits of results.
+        Number of CPU threads; may affect the last digits of results.
     gpu_layers : int, default 0
         Number of layers offloaded to a GPU, if xllamacpp supports it.
     max_tokens : int, default 256
         Maximum number of tokens in an answer if the request sets no limit.
     slots : int, default 1
-        Number of requests processed at the same time; each slot needs memory for ``n_ctx`` tokens.
+        Number of requests processed concurrently; each slot needs memory for ``n_ctx`` tokens.
 
     Notes
     -----
     With one slot, each request starts from an empty cache, so that equal requests have equal
-    answers. With several slots, requests share batches: this is faster on a GPU or on a CPU with
-    idle cores, but log-likelihoods then depend on concurrent requests, by some tenths of a nat with
-    quantised weights. Log-likelihoods are computed by forcing tokens one by one; choices that
+    answers. With several slots, requests share batches, which is faster on a GPU or on a CPU with
+    idle cores. However, concurrent requests then affect log-likelihoods, by a few tenths of a nat
+    with quantised weights. Log-likelihoods are computed by forcing tokens one by one; choices that
     differ in one token are scored in one step. With quantised weights, the arithmetic of llama.cpp
-    deviates from float32 by some tenths of a nat; `EmbeddedModel` computes in float32.
+    deviates from float32 by a few tenths of a nat; `EmbeddedModel` computes in float32.
 
     Examples
     --------
@@ -222,7 +222,7 @@ class LlamaCppModel(LocalModel):
     def _forced(
         self, parts: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], slot: int
     ) -> list[list[tuple[float, bool]]]:
-        """Return the score of each token of each part, reading each context once."""
+        """Return the token scores of each part, processing each context once."""
         following: dict[tuple[int, ...], dict[int, None]] = {}
         paths: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for context, scored in (pair for part in parts for pair in part):

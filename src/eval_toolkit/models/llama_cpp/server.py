@@ -23,27 +23,29 @@ _CHILD = "from eval_toolkit.models.llama_cpp.server import _serve; _serve()"
 class LlamaCppServer:
     """GGUF model served by a local OpenAI-compatible server (extra ``llamacpp``).
 
-    Context manager. The server runs in a separate process, and stops at the end of the block, on
-    `stop`, or when this process ends, whichever comes first.
+    Use it as a context manager. The server runs in a separate process, which stops at the end of
+    the block, on `stop`, or when this process ends, whichever comes first.
 
     Parameters
     ----------
     path : str or Path
         GGUF file.
     port : int, default 0
-        Port; 0 chooses a free one.
+        Port to listen on; 0 chooses a free port.
     n_ctx : int, default 4096
-        Maximum number of prompt and answer tokens together, per slot.
+        Maximum total number of prompt and answer tokens per slot.
     threads : int, default 1
-        Number of threads.
+        Number of CPU threads.
     slots : int, default 1
-        Number of concurrent requests. With several, answers may depend on each other.
+        Number of concurrent requests. With more than one, concurrent requests may affect each
+        other's answers.
     gpu_layers : int, default 0
         Number of layers offloaded to a GPU, if xllamacpp supports it.
     api_key : str, optional
-        Key that clients must send; passed through a pipe, not on a command line.
+        API key that clients must send. It is passed to the server through a pipe, not on the
+        command line.
     timeout_s : float, default 120.0
-        Timeout for loading the model, in seconds.
+        Timeout in seconds for loading the model.
 
     Attributes
     ----------
@@ -99,12 +101,12 @@ class LlamaCppServer:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the server and wait until it answers.
+        """Start the server and wait until it is ready.
 
         Raises
         ------
         ModelError
-            With kind "not_found" if the file cannot be loaded, "timeout" if loading takes too long.
+            If the file cannot be loaded (kind "not_found") or loading takes too long ("timeout").
         MissingExtraError
             If xllamacpp is not installed.
         """
@@ -129,7 +131,7 @@ class LlamaCppServer:
                 raise
 
     def _address(self, process: "subprocess.Popen[str]", complaints: IO[str]) -> str:
-        """Return the address reported by the process."""
+        """Wait for the address reported by the process."""
         late = threading.Timer(self._timeout_s, process.kill)
         late.start()
         address = ""
@@ -172,7 +174,7 @@ class LlamaCppServer:
 
 
 def _serve() -> None:
-    """Serve until standard input is closed, e.g. because the parent process has died."""
+    """Run the server until standard input is closed, e.g. because the parent process has died."""
     settings = json.loads(sys.stdin.readline())
     try:
         server = start_server(Path(settings.pop("path")), **settings)

@@ -1,4 +1,4 @@
-"""Models with an OpenAI-compatible HTTP interface."""
+"""Models on servers with an OpenAI-compatible API."""
 
 from typing import TYPE_CHECKING
 

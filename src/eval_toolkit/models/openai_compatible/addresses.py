@@ -1,4 +1,4 @@
-"""Server addresses."""
+"""Parsing of server addresses."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ _OPENAI_HOST = "api.openai.com"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Server address from ``base_url``."""
+    """Server address parsed from ``base_url``."""
 
     base: str
     root: str
-    """Address without its final ``/v1``, where servers provide non-OpenAI paths."""
+    """Address without the final ``/v1``, which is the root of paths outside the OpenAI API."""
     host: str
     query: str = ""
     tries_v1: bool = True
-    """Whether ``/v1`` is tried if the address has no path."""
+    """Whether to try ``/v1`` if the address has no path."""
 
     @classmethod
     def read(cls, base_url: str) -> "Address":
@@ -31,7 +31,7 @@ class Address:
         if parts is None:
             shown = redact_secrets(base_url)
             raise InvalidInputError(
-                f"`base_url` is {shown!r}; it must look like 'http://localhost:8000/v1'"
+                f"`base_url` is {shown!r}; it must be a URL such as 'http://localhost:8000/v1'"
             )
         if "@" in parts.netloc or redact_secrets(base_url) != base_url:
             raise InvalidInputError(
@@ -54,7 +54,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server is on this machine."""
+        """Whether the server runs on this machine."""
         name = urlsplit(self.base).hostname or ""
         try:
             return ipaddress.ip_address(name).is_loopback
@@ -63,7 +63,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """Host, path and query, shown in messages and manifests."""
+        """Host, path and query for messages and manifests."""
         return f"{self.base.partition('://')[2]}{self.query}"
 
     @property
@@ -80,7 +80,7 @@ class Address:
 
 
 def addresses_of(base_url: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the unparsed addresses in ``base_url``, which must be distinct."""
+    """Return the addresses in ``base_url`` as strings; they must be distinct."""
     urls = (base_url,) if isinstance(base_url, str) else tuple(base_url)
     if not urls:
         raise InvalidInputError("`base_url` is empty; pass at least one URL")
@@ -91,7 +91,7 @@ def addresses_of(base_url: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _parts(address: Any) -> SplitResult | None:
-    """Split an address into its parts; return None if it is not a valid HTTP URL."""
+    """Split an address into its components; return None if it is not a valid HTTP URL."""
     try:
         parts = urlsplit(address)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

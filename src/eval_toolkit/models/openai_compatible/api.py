@@ -1,4 +1,4 @@
-"""Service conventions apart from requests: keys, token counts, errors, streamed events."""
+"""Conventions of a service other than its requests: keys, token counts, errors and events."""
 
 import os
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ class Api:
     Parameters
     ----------
     key_env : str, optional
-        Environment variable that contains the key; it may be unset unless the server requires a
+        Environment variable that contains the API key; it may be unset unless the server requires a
         key.
     headers_env : mapping of str to str
         Environment variable for each additional header.
     """
 
     kind = "openai"
-    """Model kind, as in ``openai:NAME``."""
+    """Kind of model, as in ``openai:NAME``."""
 
     def __init__(
         self, key_env: str | None = None, headers_env: Mapping[str, str] | None = None
@@ -35,21 +35,21 @@ class Api:
 
     @property
     def sent_along(self) -> str:
-        """Description of the keys that are sent, used in messages."""
+        """Description of the keys sent with requests, used in messages."""
         keys = [self.key_env] if self.key_env and os.environ.get(self.key_env) else []
         keys += self.headers_env.values()
         return f"with the key in {' and '.join(keys)}" if keys else "without a key"
 
     @property
     def key_hint(self) -> str:
-        """Advice if the server requires a key."""
+        """Advice for the user if the server requires a key."""
         if self.key_env is None:
             return "set `api_key_env` to the environment variable that contains the key"
         there = "is set" if os.environ.get(self.key_env) else "is not set"
         return f"the environment variable {self.key_env} {there}"
 
     def headers(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the headers and the secrets among their values."""
+        """Return the headers, and the secrets they contain."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         secrets = []
         if self.key_env and (key := os.environ.get(self.key_env, "").strip()):
@@ -71,21 +71,21 @@ class Api:
         return {"Authorization": f"Bearer {key}"}
 
     def signed(self, method: str, url: str, body: bytes) -> dict[str, str]:
-        """Return the additional headers that sign a request."""
+        """Return additional headers with the signature of a request."""
         return {}
 
     def tokens(self, payload: Mapping[str, Any]) -> Tokens:
-        """Return the token counts of the whole prompt and of the answer, including reasoning."""
+        """Return the token counts of the entire prompt and of the answer, including reasoning."""
         return read_usage(payload)
 
     def is_error(self, payload: Mapping[str, Any]) -> bool:
-        """Return whether an event, or an answer with status 200, is an error."""
+        """Return whether an event or a response with status 200 is an error."""
         return bool(payload.get("error")) and "choices" not in payload
 
     def corrected(
         self, error: EndpointError, headers: Mapping[str, str], body: bytes
     ) -> EndpointError:
-        """Add service-specific details from the headers and body to an error."""
+        """Add service-specific details from the response headers and body to an error."""
         return error
 
     def events(self) -> Events:
@@ -94,7 +94,7 @@ class Api:
 
 
 def inner_count(payload: Any, *names: str) -> int | None:
-    """Return a number of tokens in nested objects, or None.
+    """Return a token count from nested objects, or None.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`BatchModel`: a model queried through a batch API, slower but at a lower price."""
+"""`BatchModel`: a model queried through a batch API, which is slower but cheaper."""
 
 import asyncio
 import hashlib
@@ -29,7 +29,7 @@ from eval_toolkit.models.runner.lines import parsed_line
 from eval_toolkit.models.servers import the_server
 
 BATCHES = "batches.jsonl"
-"""File in a run folder that records which requests are in which batch."""
+"""File in a run folder that records the requests of each batch."""
 _MOST_REQUESTS = 50_000
 _MOST_BYTES = 100_000_000
 """Maximum size of a request file; services accept 200 MB."""
@@ -41,29 +41,29 @@ _PASSED_ON = (
     *("served", "token_counts"),
 )
 _BUSY = "token_limit_exceeded"
-"""Error code for a batch rejected because others are in progress."""
+"""Error code of a batch that is rejected because others are in progress."""
 
 
 class BatchModel:
     """Model whose requests are sent in files to an OpenAI-style batch API.
 
     Concurrent requests are uploaded and submitted together; completion usually takes minutes or
-    hours. Submitted batches are recorded in a file, so that after an interruption the same requests
-    collect the same batches and none is paid for twice. Requests that expire or fail with a
-    transient error are submitted again.
+    hours. Submitted batches are recorded in a file, so that after an interruption, the same
+    requests collect the answers of these batches and no request is billed twice. Requests that
+    expire or fail with a transient error are submitted again.
 
     Parameters
     ----------
     model : OpenAICompatible
         Model to query; its server must have the endpoints ``/files`` and ``/batches``.
     path : path
-        File that records which requests are in which batch; it contains no prompts, answers or
-        keys.
+        File that records the requests of each batch; it contains no prompts, answers or keys.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the model is not an `OpenAICompatible` model, streams its answers, or has a cost limit.
+        If the model is not an `OpenAICompatible` model, streams its answers, or has a spending
+        limit.
 
     Examples
     --------
@@ -87,8 +87,8 @@ class BatchModel:
         server = the_server()
         if server.spending is not None:
             raise InvalidInputError(
-                "the cost of a batch is known only after it finishes; remove either --batch, "
-                "or both --max-cost and --max-tokens-total"
+                "the cost of a batch is known only when it finishes; remove either --batch, or "
+                "both --max-cost and --max-tokens-total"
             )
         self._model = model
         self._endpoint = model._endpoint
@@ -104,11 +104,11 @@ class BatchModel:
 
     @property
     def name(self) -> str:
-        """Name of the model."""
+        """Name of the wrapped model."""
         return self._model.name
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the description of the model, since batches do not change answers."""
+        """Return the description of the wrapped model, since batches do not change answers."""
         return self._model.describe()
 
     def __getattr__(self, name: str) -> Any:
@@ -117,13 +117,13 @@ class BatchModel:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Return the answer when its batch is complete."""
+        """Queue a request and return its answer once the batch is complete."""
         digest = request_hash(request, self._identity)
         self._n_equal[digest] += 1
         return await self._answer(request, f"{digest} {self._n_equal[digest]}")
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise `ModelError` with kind "unsupported": batches only generate text."""
+        """Raise `ModelError` of kind "unsupported", since batches can only generate text."""
         raise ModelError(
             f"{self.name}: batches do not support log-likelihoods; remove --batch",
             kind="unsupported",
@@ -139,7 +139,7 @@ class BatchModel:
         return await self._answer(request, f"{request_hash(request, self._identity)} {where}")
 
     async def aclose(self) -> None:
-        """Stop waiting and close the connections; the server continues its batches."""
+        """Stop waiting and close the connections; the server continues to process its batches."""
         task, self._task = self._task, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             task.cancel()
@@ -159,7 +159,7 @@ class BatchModel:
             self._waiting.pop(custom_id, None)
 
     async def _work(self) -> None:
-        """Submit and collect until no request waits; a failure fails all waiting requests."""
+        """Submit and collect batches until no request waits; an error fails all that wait."""
         n, pause = 0, _FIRST_PAUSE_S
         try:
             while n != len(self._waiting):  # until no more come
@@ -178,7 +178,7 @@ class BatchModel:
                     call.future.set_exception(error)
 
     def _under_way(self) -> dict[str, list[str]]:
-        """Return the requests that wait for each file."""
+        """Return the waiting requests of each file."""
         found: dict[str, list[str]] = {}
         for custom_id, call in self._waiting.items():
             if not call.future.done():
@@ -186,7 +186,7 @@ class BatchModel:
         return found
 
     async def _submit(self) -> None:
-        """Submit requests that are not in a file yet, and files that are not in a batch yet."""
+        """Upload requests that are not in a file yet; submit files that are not in a batch yet."""
         begun = {self._log.file_of[one] for one in self._waiting if one in self._log.file_of}
         fresh = [
             one
@@ -201,7 +201,7 @@ class BatchModel:
             await self._begin(file, is_new=False)
 
     def _files(self, ids: Iterable[str]) -> Iterator[tuple[list[str], str, bytes]]:
-        """Yield each file to upload: its requests, path and content."""
+        """Yield the requests, the path and the content of each file to upload."""
         by_path: dict[str, list[tuple[str, bytes]]] = {}
         for custom_id in ids:
             path, body, *_ = self._waiting[custom_id].prepared
@@ -232,7 +232,7 @@ class BatchModel:
         return str(self._endpoint.parsed(path, 200, answer, dict).value["id"])
 
     async def _begin(self, file: str, *, is_new: bool) -> None:
-        """Submit a file, unless it was submitted before."""
+        """Submit a file unless it has already been submitted."""
         path, n_requests = self._log.path_of[file]
         fields = {"input_file_id": file, "endpoint": f"/v1/{path}", "completion_window": "24h"}
         batch = None if is_new else await self._find(file)
@@ -269,7 +269,7 @@ class BatchModel:
         return None
 
     async def _collected(self, file: str, ids: Sequence[str]) -> bool:
-        """Deliver the answers to some requests; return False if their batch is unfinished."""
+        """Deliver the answers of a batch; return False if the batch is not finished."""
         batch = self._log.batch_of[file]
         state = await self._kept(f"batches/{batch}", {"status": "not known"})
         status = state["status"]
@@ -277,9 +277,9 @@ class BatchModel:
             return False
         reason, kind = f"the batch {batch} is {status}", "garbled"
         if status in ("failed", "cancelled"):
-            told = (state.get("errors") or {}).get("data") or [{}]
-            reason = f"{reason}: {told[0].get('message') or 'without a reason'}"
-            busy = told[0].get("code") == _BUSY
+            errors = (state.get("errors") or {}).get("data") or [{}]
+            reason = f"{reason}: {errors[0].get('message') or 'no reason given'}"
+            busy = errors[0].get("code") == _BUSY
             kind = "rate_limited" if busy else "unsupported" if status == "failed" else "other"
         lines: dict[str, dict[str, Any]] = {}
         for name in ("output_file_id", "error_file_id"):
@@ -314,12 +314,14 @@ class BatchModel:
     def _outcome(
         self, custom_id: str, line: Mapping[str, Any] | None, absent: ModelError
     ) -> RawCompletion | ModelError:
-        """Return the answer in a line of a file, or the reason why there is none."""
+        """Return the answer in a line of a result file, or the reason why it has none."""
         call, tries = self._waiting[custom_id], self._log.tries[custom_id]
         response = None if line is None else line.get("response")
         if not isinstance(response, dict):
-            told = (line or {}).get("error")
-            words = told.get("message") or told.get("code") if isinstance(told, dict) else None
+            failure = (line or {}).get("error")
+            words = (
+                failure.get("message") or failure.get("code") if isinstance(failure, dict) else None
+            )
             return ModelError(str(words), kind="server") if words else absent
         try:
             status = int(response.get("status_code") or 200)
@@ -332,7 +334,7 @@ class BatchModel:
         return self._model._completion(call.request, reply, cue=call.prepared.cue)
 
     async def _kept(self, path: str, absent: dict[str, Any]) -> dict[str, Any]:
-        """Return the object at a path; ``absent`` if the server no longer stores it."""
+        """Fetch the object at a path; return ``absent`` if the server no longer stores it."""
         try:
             return (await self._endpoint.ask(path, None, dict)).value
         except ModelError as error:
@@ -343,7 +345,7 @@ class BatchModel:
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A request that waits for its answer."""
+    """Request that waits for its answer."""
 
     request: GenerateRequest
     prepared: Prepared
@@ -351,7 +353,7 @@ class _Call:
 
 
 class _Log:
-    """Assignment of requests to files and of files to batches, kept on disk."""
+    """On-disk record of which requests are in which file, and which file is in which batch."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -369,7 +371,7 @@ class _Log:
                     self._take(entry)
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Record an event, first on disk."""
+        """Record an event, on disk before in memory."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = open_for_appending(self.path, file_mode())

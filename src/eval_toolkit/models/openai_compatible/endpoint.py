@@ -45,7 +45,7 @@ class _Line(NamedTuple):
 
 
 class Endpoint:
-    """Server accessed by GET and POST requests, with limits and retries.
+    """Client for one server, with rate limits and retries.
 
     Parameters
     ----------
@@ -56,15 +56,15 @@ class Endpoint:
     concurrency, adaptive
         See `Limiter`.
     timeout_s : float
-        Timeout per try, in seconds; when streaming, the maximum wait between events.
+        Timeout per attempt in seconds; when streaming, the maximum wait between events.
     rule : RetryRule
-        Rule for retries.
+        When to retry failed requests.
     budgets : tuple of Budget or None
-        Requests and tokens per minute.
+        Budgets of requests and tokens per minute.
     prices : tuple of float
         Prices per million tokens, as in `cost_of`.
     spending : Spending, optional
-        Cost limit, shared with other models.
+        Spending limit, shared with other models.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Endpoint:
         return self._transport.api.key_env
 
     def goes_to(self, model: str) -> str:
-        """Return a message that states where prompts are sent and which variable has the key."""
+        """Return a message on where prompts are sent and which variable contains the key."""
         api = self._transport.api
         sent_along = (
             api.sent_along
@@ -122,11 +122,11 @@ class Endpoint:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether requests need an estimated token count."""
+        """Whether requests require an estimated token count."""
         return self._budgets[1] is not None
 
     def totals(self) -> Totals:
-        """Return the current totals."""
+        """Return the current totals of requests and usage."""
         limiter = self._line.limiter if self._line else None
         return Totals(
             n_requests=self._n_requests,
@@ -141,9 +141,9 @@ class Endpoint:
         )
 
     def delay(self, n_assigned: int) -> float:
-        """Return the seconds until another request may start; infinity if one must end first.
+        """Return the seconds until another request may start; infinity if one must finish first.
 
-        ``n_assigned`` is the number of requests in progress or waiting at this server.
+        ``n_assigned`` is the number of requests running or waiting at this server.
         """
         limiter = self._line.limiter if self._line else None
         if n_assigned >= int(limiter.limit if limiter else self._concurrency):
@@ -162,11 +162,11 @@ class Endpoint:
         cached_tokens: int = 0,
         reasoning_tokens: int = 0,
     ) -> float:
-        """Return the cost of a number of tokens."""
+        """Return the cost of the given token counts."""
         if self._is_free:
             return 0.0
-        given, made = prompt_tokens or 0, completion_tokens or 0
-        return cost_of(self._prices, given, made, cached_tokens, reasoning_tokens)
+        given, generated = prompt_tokens or 0, completion_tokens or 0
+        return cost_of(self._prices, given, generated, cached_tokens, reasoning_tokens)
 
     async def ask(
         self,
@@ -177,12 +177,12 @@ class Endpoint:
         n_tokens: int = 0,
         retries: bool = True,
     ) -> Reply[T]:
-        """Send a request (GET without a body) and parse the answer, with retries.
+        """Send a request (GET if it has no body), with retries, and parse the response.
 
         The path is relative to the base address, or to the root if it starts with /. ``read``
-        parses the decoded answer and raises `ModelError` with kind "garbled" if it is invalid;
-        ``n_tokens`` is the estimate for the token budget; without ``retries`` there is only one
-        try.
+        parses the decoded response and raises `ModelError` of kind "garbled" if it is invalid.
+        ``n_tokens`` is the estimate for the token budget. Without ``retries``, the request is sent
+        only once.
         """
         if not retries:
             return await self._once(path, body, read, n_tokens)
@@ -209,11 +209,11 @@ class Endpoint:
                 return reply
 
     async def ask_once(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> Reply[T]:
-        """Send a GET request without retries, as in `ask`."""
+        """Send a GET request without retries; see `ask`."""
         return await self._sent(path, None, read, 0, None)
 
     def _moves_below(self, path: str, error: ModelError, sent_to: Address) -> bool:
-        """Switch to the address with ``/v1`` if the other one is not found."""
+        """Switch to the address with ``/v1`` if the one without is not found."""
         below = None if path.startswith("/") else sent_to.below_v1
         if below is None or error.status not in _NO_SUCH_PATH:
             return False
@@ -223,7 +223,7 @@ class Endpoint:
         return True
 
     async def _pause(self, failures: Failures, error: ModelError, now: float) -> None:
-        """Wait before the next try, or raise if no tries are left."""
+        """Wait before the next attempt; raise the error if none is left."""
         if not error.retryable:
             failures.n += 1
             raise failures.final(error)
@@ -312,7 +312,7 @@ class Endpoint:
         return reply
 
     def _slow_down(self, limiter: Limiter, error: ModelError, began: float) -> bool:
-        """Pause all requests if the server asks for it; return whether to halve the concurrency."""
+        """Pause all requests if the server demands it; return whether to halve the concurrency."""
         wait_s = getattr(error, "wait_s", None)
         if error.status == REFUSED:
             limiter.refuse(began, wait_s)
@@ -335,13 +335,13 @@ class Endpoint:
 
     @property
     def max_tries(self) -> int:
-        """Maximum number of tries per request."""
+        """Maximum number of attempts per request."""
         return self._rule.max_tries
 
     def parsed(
         self, path: str, status: int, raw: bytes, read: Callable[[Mapping[str, Any]], T]
     ) -> Reply[T]:
-        """Return an answer from a batch file, or raise its error."""
+        """Parse a response in a batch file, or raise the error it contains."""
         return self._transport.parsed(path, status, raw, read)
 
     async def _open(self) -> _Line:
@@ -359,13 +359,13 @@ class Endpoint:
         return self._line
 
     def once(self) -> "Endpoint":
-        """Return a copy with its own session and without retries."""
+        """Return a copy that has its own session and does not retry."""
         apart = copy(self)
         apart._line, apart._rule = None, replace(self._rule, max_tries=1)
         return apart
 
     async def aclose(self) -> None:
-        """Close the session; later requests open another."""
+        """Close the session; later requests open a new one."""
         line, self._line = self._line, None
         if line is not None:
             await line.connection.aclose()

@@ -13,7 +13,7 @@ from eval_toolkit._internal.redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import ModelError
 
 MAX_MESSAGE = 240
-"""Maximum length of a server's message, since some servers repeat the whole prompt."""
+"""Maximum length of a server's error message, since some servers repeat the entire prompt."""
 
 _KINDS = {
     401: "auth",
@@ -56,7 +56,7 @@ _QUOTAS = (
 
 
 class EndpointError(ModelError):
-    """`ModelError` with the delay requested by the server."""
+    """`ModelError` that records the retry delay requested by the server."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class EndpointError(ModelError):
 
 
 def can_heal(error: BaseException, *, known: bool) -> bool:
-    """Return whether a failed connection may succeed later.
+    """Return whether a failed connection attempt may succeed later.
 
-    A rejected certificate or protocol is permanent, and so is an unknown host name, unless the host
-    is ``known`` to have answered before.
+    Certificate and protocol errors are permanent, and so are unknown host names, unless the host is
+    ``known`` to have answered before.
 
     Examples
     --------
@@ -102,9 +102,9 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def without_secrets(payload: Any, secrets: Iterable[str]) -> Any:
-    """Remove sent secrets from a decoded answer, since some servers repeat them.
+    """Remove secrets from a decoded response, since some servers echo request headers.
 
-    Secrets that are common words or numbers are not removed, since any answer may contain them.
+    Secrets that are common words or numbers are not removed, since they may occur in any answer.
     """
     telling = [secret for secret in secrets if _is_telling(secret)]
 
@@ -123,13 +123,13 @@ def without_secrets(payload: Any, secrets: Iterable[str]) -> Any:
 
 
 def _is_telling(secret: str) -> bool:
-    """Return whether a secret is distinctive, unlike common words or numbers such as "EMPTY"."""
+    """Return whether a secret is distinctive, unlike numbers and words such as "EMPTY"."""
     mixed = any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
     return len(secret) >= (8 if mixed else 16) and not secret.isdecimal()
 
 
 def _words(payload: Any) -> tuple[str, str]:
-    """Return the message and code of an error body in any of the common formats."""
+    """Extract the message and code of an error from a body in any of the common formats."""
     if isinstance(payload, Mapping):
         error = payload.get("error", payload)
         if isinstance(error, Mapping):
@@ -149,14 +149,14 @@ def _body_words(body: bytes) -> tuple[str, str]:
 
 
 def _kind(status: int, message: str, code: str) -> str:
-    said = f"{code} {message}"
-    if status == 429 and _NO_CREDIT.search(said):
+    text = f"{code} {message}"
+    if status == 429 and _NO_CREDIT.search(text):
         return "auth"
-    if status == 429 and _LARGER_THAN_RATE.search(said):
+    if status == 429 and _LARGER_THAN_RATE.search(text):
         return "too_long"  # larger than the per-minute token limit: never accepted
-    if status in (400, 403, 422) and _REFUSED.search(said):
+    if status in (400, 403, 422) and _REFUSED.search(text):
         return "refused"
-    if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
+    if status in (400, 413, 422, 500) and _TOO_LONG.search(text):
         return "too_long"
     if status in _KINDS:
         return _KINDS[status]
@@ -172,7 +172,7 @@ def from_status(
     secrets: Iterable[str] = (),
     hint: str = "",
 ) -> EndpointError:
-    """Return the error for an HTTP status from 300 to 599.
+    """Convert an HTTP status from 300 to 599 to an error.
 
     The message names ``where`` (host and path) and contains no secrets; ``hint`` is added if the
     server requires a key. Header names are in lower case.
@@ -180,7 +180,8 @@ def from_status(
     if 300 <= status < 400:
         target = one_line(headers.get("location", "another address"), secrets)
         return EndpointError(
-            f"{where} redirects to {target}, which is not followed; set `base_url` to it",
+            f"{where} redirects to {target}, but redirects are not followed; set `base_url` to "
+            f"that address",
             kind="not_found",
             status=status,
         )
@@ -190,7 +191,7 @@ def from_status(
     if kind == "auth" and hint:
         words = f"{words} ({hint})"
     return EndpointError(
-        f"{where} answered {status}: {words}",
+        f"{where} returned status {status}: {words}",
         kind=kind,
         status=status,
         wait_s=retry_after(headers) if kind in ModelError.RETRYABLE else None,
@@ -198,21 +199,21 @@ def from_status(
 
 
 def from_body(where: str, payload: Mapping[str, Any], secrets: Iterable[str] = ()) -> EndpointError:
-    """Return the error in a body with status 200, as sent by some gateways."""
+    """Convert the error in a response with status 200, as sent by some gateways."""
     message, code = _words(payload)
     error = payload.get("error")
     status = error.get("code") if isinstance(error, Mapping) else None
     known = isinstance(status, int) and 400 <= status < 600
     kind = _kind(status if known else 500, message, code)  # type: ignore[arg-type]
     return EndpointError(
-        f"{where} answered 200 with an error: {one_line(message or code, secrets)}",
+        f"{where} returned status 200 with an error: {one_line(message or code, secrets)}",
         kind=kind,
         status=status if known else 200,
     )
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the requested delay in seconds from any of the common headers, or None.
+    """Return the retry delay in seconds from any of the common headers, or None.
 
     Header names are in lower case; a date is compared with ``now``.
 
@@ -238,7 +239,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 def quota(
     headers: Mapping[str, str], now: datetime | None = None
 ) -> tuple[float, float, float] | None:
-    """Return a provider's request limit, the remaining requests, and the seconds until the reset.
+    """Return the request limit, the remaining requests, and the seconds until the limit is reset.
 
     Examples
     --------
@@ -257,7 +258,7 @@ def quota(
 
 
 def _reset(text: str, now: datetime | None) -> float | None:
-    """Parse the time until a reset: a duration or an ISO date."""
+    """Parse the time until a reset, given as a duration or an ISO date."""
     span = _span(text)
     if span is not None or "T" not in text:
         return span
@@ -269,7 +270,7 @@ def _reset(text: str, now: datetime | None) -> float | None:
 
 
 def _span(text: str) -> float | None:
-    """Parse a duration such as "2", "1.5s" or "6m0s" in seconds; None if invalid."""
+    """Convert a duration such as "2", "1.5s" or "6m0s" to seconds; return None if it is invalid."""
     pieces = _SPAN.findall(text)
     if not pieces or "".join(number + unit for number, unit in pieces) != text.strip():
         return None

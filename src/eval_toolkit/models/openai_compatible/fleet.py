@@ -1,4 +1,4 @@
-"""Several servers for one model: requests go to the least loaded available server."""
+"""Several servers for one model; each request goes to the least loaded available server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Served(Protocol):
-    """Model at one address."""
+    """Interface of a model at one address."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -33,11 +33,11 @@ ServedT = TypeVar("ServedT", bound=Served)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _REFUSES = frozenset({"auth", "not_found", "unreachable"})
-"""Permanent failures, for which a run does not wait."""
+"""Kinds of permanent failures, which end a run without waiting."""
 
 
 class OtherModelError(ModelError):
-    """A server reports a different model from the others."""
+    """Raised if a server reports a different model from the others."""
 
 
 class _Member(Generic[ServedT]):
@@ -54,15 +54,15 @@ class _Member(Generic[ServedT]):
         self.load = 0
         """Number of waiting and running requests."""
         self.is_out = True
-        """Whether the server is excluded, or was not queried yet."""
+        """Whether the server is excluded or has not been queried yet."""
         self.is_checked = False
-        """Whether its model was verified since it was last excluded."""
+        """Whether its model has been verified since it was last excluded."""
         self.is_tried = False
-        """Whether a request is probing its availability."""
+        """Whether a request is currently probing its availability."""
         self.error: ModelError | None = None
-        """Most recent failure; None after an answer."""
+        """Most recent failure; None after a successful request."""
         self.n_failures = 0
-        """Number of consecutive failures of requests, each started after the previous failure."""
+        """Number of failures in a row, of requests that each started after the previous one."""
         self.due = self.left_at = self.answered_at = float("-inf")
 
     @property
@@ -71,17 +71,17 @@ class _Member(Generic[ServedT]):
 
 
 class Fleet(Generic[ServedT]):
-    """Servers for one model, each with its own limits, gate and scoring method.
+    """Servers for one model, each with its own rate limits and scoring method.
 
-    A server that is unavailable or refuses requests is excluded and probed by one request after
-    0.5, 1, 2 … 30 s; other servers take over its requests. If all servers are unavailable, the run
-    waits, for at most its patience. Before its first request, and whenever it becomes available
-    again, a server that lists its models must list the same model as the others.
+    A server that is unavailable or refuses requests is excluded, and probed with a single request
+    after 0.5, 1, 2 … 30 s; other servers take over its requests. If all servers are unavailable,
+    the run waits for at most its patience. Servers that list their models must all list the same
+    model, which is checked before the first request and whenever a server becomes available again.
 
     Parameters
     ----------
     models : sequence
-        The model at each address.
+        Interface of a model at one address.
     name : str
         Name of the model, as used by the servers.
     is_vouched : bool
@@ -95,21 +95,21 @@ class Fleet(Generic[ServedT]):
         self._name = name
         self._is_vouched = is_vouched
         self._known: tuple[str, Mapping[str, Any]] | None = None
-        """An address and its model entry."""
+        """Address of a server and its entry for the model."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue, self._change = asyncio.Lock(), asyncio.Event()
         self._away: tuple[float, datetime] | None = None
-        """Time since which all servers have been unavailable."""
+        """Time at which the last server became unavailable; None while one is available."""
         self._answered_at = float("-inf")
         self._has_answered = False
 
     @property
     def models(self) -> list[ServedT]:
-        """The model at each address."""
+        """Models, one per address."""
         return [member.model for member in self._members]
 
     def by_address(self) -> list[dict[str, Any]]:
-        """Return each server's request counts and number of exclusions.
+        """Return the request counts and number of exclusions of each server.
 
         ``n_requests`` and ``n_failures`` count HTTP requests; one answer may need several.
         """
@@ -130,7 +130,7 @@ class Fleet(Generic[ServedT]):
         return Totals(**{name: sum(one[name] for one in each) for name in each[0]})
 
     async def ask(self, send: Callable[[ServedT], Awaitable[T]]) -> T:
-        """Return the result of ``send`` on one of the servers."""
+        """Call ``send`` with one of the servers and return its result."""
         self._join()
         failed_at, n = float("inf"), 0
         while True:
@@ -150,7 +150,7 @@ class Fleet(Generic[ServedT]):
                     raise
 
     async def served(self) -> Mapping[str, Any] | None:
-        """Return the model entry of the servers that answer; raise if they differ."""
+        """Return the model entry of the servers that respond; raise an error if they differ."""
         self._join()
         found = []
         for member in self._members:
@@ -170,10 +170,10 @@ class Fleet(Generic[ServedT]):
     # -- one request
 
     async def _next(self) -> _Member[ServedT]:
-        """Assign the next request to a server and return the server.
+        """Assign the next request to a server, and return the server.
 
-        Requests wait here in order of arrival, not at a server, since another one may be free
-        earlier.
+        Requests wait here in order of arrival rather than at a server, since another server may
+        become available earlier.
         """
         async with self._queue:
             while True:
@@ -253,7 +253,7 @@ class Fleet(Generic[ServedT]):
     # -- if no server is available
 
     async def _wait(self, now: float, until: float) -> None:
-        """Wait until a server may be available, or raise if the patience is exhausted."""
+        """Wait until a server may be available; raise an error if the patience is exhausted."""
         out = (one.due for one in self._members if one.is_out and not one.is_tried)
         until = min(until, *out, float("inf"))
         if self._away is not None:
@@ -266,8 +266,8 @@ class Fleet(Generic[ServedT]):
             return
 
     def _end_of_patience(self, now: float) -> float:
-        """Return the time at which waiting ends; raise if it has passed."""
-        since, told = self._away or (now, datetime.now().astimezone())
+        """Return the time at which waiting ends; raise an error if it has passed."""
+        since, began = self._away or (now, datetime.now().astimezone())
         errors = [one.error for one in self._members if one.error is not None]
         if all(error.kind in _REFUSES for error in errors):
             self._give_up(errors[0].kind, "refuse requests")
@@ -279,11 +279,11 @@ class Fleet(Generic[ServedT]):
         if now >= since + patience.seconds:
             self._give_up(
                 "unreachable",
-                f"have been unavailable since {told:%H:%M:%S}, longer than the patience of "
+                f"have been unavailable since {began:%H:%M:%S}, longer than the patience of "
                 f"{duration(patience.seconds)}",
             )
-        if patience.away_since != told:
-            patience.tell(told)
+        if patience.away_since != began:
+            patience.tell(began)
         return since + patience.seconds
 
     def _give_up(self, kind: str, what: str) -> NoReturn:
@@ -293,7 +293,7 @@ class Fleet(Generic[ServedT]):
     # -- the model of a server
 
     async def _identity(self, member: _Member[ServedT]) -> Mapping[str, Any] | None:
-        """Return a server's entry for the model; raise if another server's differs."""
+        """Return a server's entry for the model; raise an error if it differs from the others."""
         entry = await listed_model(member.endpoint, self._name)
         if entry is None or self._is_vouched:
             return entry
@@ -314,7 +314,7 @@ class Fleet(Generic[ServedT]):
     # -- the event loop
 
     def _join(self) -> None:
-        """Reset the state for a new event loop, which has its own clock and requests."""
+        """Reset the state for a new event loop, which has its own clock and its own requests."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._away = loop, None

@@ -21,7 +21,7 @@ from eval_toolkit.models.servers import the_server
 from eval_toolkit.plugins import refuse_address
 
 GUESS_TOKENS = 256
-"""Estimated tokens of an answer without a limit, used until the server reports the count."""
+"""Estimated number of tokens of an unlimited answer, used until the server reports the count."""
 
 
 class LimitOptions(TypedDict, total=False):
@@ -51,22 +51,22 @@ LIMITS: dict[str, Any] = {
 
 
 class HttpModel:
-    """Model queried over HTTP: name, limits, prices, endpoint and request sending.
+    """Base class of models queried over HTTP, with a name, limits, prices and an endpoint.
 
     Parameters
     ----------
     model : str
-        Name of the model as used by the service.
+        Name of the model in the service's API.
     address : Address
         Address of the service.
     api : Api
         Conventions of the service.
     name : str, optional
-        Name in tables; by default ``model``.
+        Name in tables; by default, ``model``.
     prices : tuple of two to four floats, optional
-        Prices per million tokens; by default from the user's price file.
+        Prices per million tokens; by default, taken from the user's price file.
     limits : LimitOptions
-        Limits and retries.
+        Request limits and retry settings.
     """
 
     def __init__(
@@ -127,19 +127,19 @@ class HttpModel:
 
     @property
     def prices(self) -> tuple[float, ...] | None:
-        """Prices per million tokens, as given, or None."""
+        """Prices per million tokens as specified, or None."""
         return self._endpoint.prices if self._has_prices else None
 
     @property
     def own_temperature(self) -> bool:
-        """Whether the server has its own default temperature; then it is sent only if requested."""
+        """Whether the server has a default temperature, so that one is sent only if requested."""
         return True
 
     def totals(self) -> Totals:
-        """Return the total requests and usage, and the current concurrency."""
+        """Return the total requests and usage along with the current concurrency."""
         return self._endpoint.totals()
 
-    async def _asked(
+    async def _send_generation(
         self,
         request: GenerateRequest,
         path: str,
@@ -148,7 +148,7 @@ class HttpModel:
         *,
         cue: str = "",
     ) -> RawCompletion:
-        """Send a generation request and return the answer after the cue, up to a stop string."""
+        """Send a generation request and return the answer without the cue, up to a stop string."""
         n_tokens = 0
         if self._endpoint.counts_tokens:
             n_tokens = len(body) // 4 + (request.max_tokens or GUESS_TOKENS)
@@ -158,24 +158,24 @@ class HttpModel:
     def _completion(
         self, request: GenerateRequest, reply: Reply[Generated], *, cue: str = ""
     ) -> RawCompletion:
-        """Return the answer in a reply, after the cue and up to a stop string."""
+        """Extract the answer from a response, without the cue and up to a stop string."""
         generated = reply.value
         if cue:
             generated = generated.without_cue(cue)
         if request.stop:
             generated = generated.cut_at(request.stop)
-        given, made, cached, _ = reply.tokens
+        given, n_generated, cached, _ = reply.tokens
         return RawCompletion(
             generated.text,
             prompt_tokens=given,
-            completion_tokens=made,
+            completion_tokens=n_generated,
             finish_reason=generated.finish_reason,
             reasoning=generated.reasoning,
             reasoning_tokens=generated.reasoning_tokens,
             top_logprobs=generated.tops,
             usage=Usage(
                 given or 0,
-                made or 0,
+                n_generated or 0,
                 self._endpoint.cost(*reply.tokens),
                 reply.latency_s,
                 reply.tries,
@@ -195,23 +195,25 @@ def n_alternatives(n: Any) -> int | None:
 
 
 def model_name(model: Any) -> str:
-    """Return the name of a model; raise if it is invalid."""
+    """Return the name of a model; raise an error if it is invalid."""
     if not isinstance(model, str) or not model.strip():
-        raise InvalidInputError(f"`model` is {model!r}; it must be the name used by the server")
+        raise InvalidInputError(
+            f"`model` is {model!r}; it must be the name of the model on the server"
+        )
     return model
 
 
 def key_for(
     address: Address, name: str | None, *, secrets: Mapping[str, Any], by_default: str | None
 ) -> str | None:
-    """Return the environment variable that contains the key for an address.
+    """Return the environment variable that contains the API key for an address.
 
     Parameters
     ----------
     address : Address
-        Address; if it comes from a file, the user must have allowed its host.
+        Address of the server; if it comes from a file, the user must have allowed its host.
     name : str, optional
-        Variable given by the user, which must be set.
+        Variable named by the user, which must be set.
     secrets : mapping
         Options that select secrets; a file must not set them.
     by_default : str, optional

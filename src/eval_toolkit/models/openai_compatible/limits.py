@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from eval_toolkit.models.openai_compatible.pace import Pace
 
 BURST = 0.02
-"""Share of a minute's budget that may be spent at once."""
+"""Share of the budget per minute that may be spent at once."""
 _LOOK_S = 0.05
-"""Interval for updating the number of concurrent requests, in seconds."""
+"""Interval in seconds between updates of the number of concurrent requests."""
 
 
 class Budget:
     """Budget of requests or tokens per minute, spent evenly.
 
-    No more than the budget is spent in any 60 seconds (end excluded); a single request larger than
-    the burst may overdraw it, and later requests wait until the balance recovers.
+    At most the budget is spent in any 60-second window (excluding its end). A single request that
+    exceeds the burst size may overdraw the budget; later requests wait until the balance recovers.
 
-    ``clock`` is monotonic, in seconds.
+    ``clock`` must return monotonic seconds.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Budget:
         self._then = clock()
 
     def wait_for(self, amount: float) -> float:
-        """Return the seconds until the amount is available; 0.0 if it is available now."""
+        """Return the seconds until an amount is available; 0.0 if it is available now."""
         now = self._clock()
         self._level = min(self._burst, self._level + (now - self._then) * self._rate)
         self._then = now
@@ -50,15 +50,16 @@ class Budget:
         return missing / self._rate if missing > 1e-9 else 0.0
 
     def take(self, amount: float) -> None:
-        """Spend the amount; negative amounts are returned to the budget."""
+        """Spend an amount; a negative amount is returned to the budget."""
         self._level = min(self._burst, self._level - amount)
 
 
 class Limiter:
     """First-come, first-served limiter with adaptive concurrency.
 
-    The limit starts at the ceiling. Overload halves it once for all requests in flight at the time;
-    after as many answers as the limit, it grows by one. A limiter belongs to one event loop.
+    The limit starts at the ceiling. Overload halves it once for all requests in flight at that
+    time; it grows by one each time as many responses as the limit have arrived. A limiter is bound to one
+    event loop.
 
     Parameters
     ----------
@@ -67,11 +68,11 @@ class Limiter:
     adaptive : bool
         Whether the concurrency adapts.
     requests, tokens : Budget, optional
-        Budgets per minute.
+        Budgets of requests and tokens per minute.
     limit : float, optional
-        Initial concurrency; by default the ceiling.
+        Initial concurrency; by default, the ceiling.
     pace : Pace, optional
-        Pace at which requests start; refusals pause it.
+        Rate at which requests start, adapted when the server rejects requests.
 
     Examples
     --------
@@ -116,23 +117,23 @@ class Limiter:
         self.limit = float(ceiling) if limit is None else limit
         self.in_flight = 0
         self.cuts = 0
-        """Number of times the limit was halved."""
+        """Number of times the limit has been halved."""
 
     def admit(self, n_tokens: int) -> bool:
-        """Start a request if one may start now, and return whether it did."""
+        """Admit a request if one may start now; return whether it was admitted."""
         if self._waiting or self.in_flight >= int(self.limit) or self._pause(n_tokens) > 0.0:
             return False
         self._start(n_tokens)
         return True
 
     def delay(self) -> float:
-        """Return the seconds until another request may start; infinity if one must end first."""
+        """Return the seconds until another request may start; infinity if one must finish first."""
         if self._waiting or self.in_flight >= int(self.limit):
             return float("inf")
         return self._pause(0)
 
     async def wait(self, n_tokens: int, place: int | None = None) -> None:
-        """Wait until this request may start; ``place`` is its queue position, by default last."""
+        """Wait until this request may start; ``place`` is its queue position (by default, last)."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.insert(len(self._waiting) if place is None else place, (turn, n_tokens))
         self._serve()
@@ -145,7 +146,7 @@ class Limiter:
             raise
 
     def release(self, cuts: int, *, overloaded: bool = False, answered: bool = False) -> None:
-        """Mark a request as finished; it started after ``cuts`` reductions of the limit."""
+        """Record the end of a request that started after ``cuts`` reductions of the limit."""
         self.in_flight -= 1
         if self._adaptive:
             if overloaded:
@@ -158,7 +159,7 @@ class Limiter:
             self._serve()
 
     def refuse(self, started: float, wait_s: float | None) -> None:
-        """Close the gate after a request was refused; ``started`` is in event loop time."""
+        """Pause after a refused request; ``started`` is in event loop time."""
         if self._pace is not None:
             self._pace.refuse(started, _now(), wait_s)
 
@@ -168,12 +169,12 @@ class Limiter:
             self._pace.close(_now(), wait_s)
 
     def accept(self, started: float, headers: Mapping[str, str]) -> None:
-        """Update the limits from the headers of an answer."""
+        """Update the limits from the headers of a response."""
         if self._pace is not None:
             self._pace.accept(started, _now(), self.in_flight, headers)
 
     def settle(self, estimated: int, used: int) -> None:
-        """Replace a request's estimated tokens by the actual number."""
+        """Replace the estimated number of tokens of a request with the actual one."""
         if self._tokens is not None:
             self._tokens.take(used - estimated)
 
@@ -200,7 +201,7 @@ class Limiter:
             self._tokens.take(n_tokens)
 
     def _serve(self) -> None:
-        """Start waiting requests; a timer wakes the first one that a budget delays."""
+        """Start waiting requests, and set a timer for the first one that a budget delays."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -46,7 +46,7 @@ _DEFAULT_KEY = "OPENAI_API_KEY"
 
 
 class Prepared(NamedTuple):
-    """A generation request, ready to be sent."""
+    """Generation request that is ready to be sent."""
 
     path: str
     body: bytes
@@ -76,18 +76,18 @@ class OpenAICompatible(HttpModel):
         Name of the model on the server.
     base_url : str or sequence of str, optional
         Base URL including ``/v1``, which is tried if the URL has no path. It must not contain a
-        password or key. If several URLs of servers for the same model are given, each request goes
-        to the least loaded available server, and the limits apply per server. By default the value
-        of ``--base-url`` in a command, else of the environment variable OPENAI_BASE_URL, else
-        OpenAI's own URL.
+        password or key. With several URLs, of servers for the same model, each request goes to the
+        least loaded available server, and the limits apply per server. The default is the value of
+        ``--base-url`` in a command, else of the environment variable OPENAI_BASE_URL, else OpenAI's
+        own URL.
     api_key_env : str, optional
-        Environment variable that contains the key; if given, it must be set. By default
+        Environment variable that contains the API key; if specified, it must be set. By default
         OPENAI_API_KEY for OpenAI's own URL and none for other URLs, so that the key is never sent
         elsewhere.
     headers_env : mapping of str to str, optional
         Environment variable for each additional header.
     name : str, optional
-        Name in tables; by default ``model``.
+        Name in tables; by default, ``model``.
     model_id : str, optional
         Name that identifies the model instead of its URL, so that runs and caches stay valid on
         another server. By default a moved server is recognised by its model list.
@@ -95,14 +95,15 @@ class OpenAICompatible(HttpModel):
         Maximum number of concurrent requests; with ``adaptive``, fewer while the server is
         overloaded.
     timeout_s : float, default 60
-        Timeout per try, in seconds; with ``stream``, the maximum wait between parts of an answer.
+        Timeout per attempt in seconds; with ``stream``, the maximum wait between parts of an
+        answer.
     max_tries : int, default 5
-        Maximum number of tries per request; ``Retry-After`` is respected.
+        Maximum number of attempts per request; ``Retry-After`` is respected.
     retry_wait_s : float, default 0.5
-        Delay before the second try, unless the server specifies one; doubled each time, with
-        jitter.
+        Delay in seconds before the first retry, unless the server specifies one; it doubles with
+        each retry, with jitter.
     total_timeout_s : float, default 600
-        Seconds after the first failure during which retries start.
+        Period in seconds after the first failure within which retries may start.
     requests_per_minute, tokens_per_minute : float, optional
         Rate limits.
     prices : tuple of two to four floats, optional
@@ -112,25 +113,27 @@ class OpenAICompatible(HttpModel):
         Whether to halve the concurrency on status 429 and timeouts, then gradually increase it
         again.
     stream : bool, default False
-        Whether to stream answers. The answers are the same; ``usage.first_token_s`` is recorded,
-        and long answers need no long timeout.
+        Whether to stream answers. Answers are identical, but ``usage.first_token_s`` is recorded,
+        and long answers do not need a long timeout.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
-        Method for log-likelihoods; each is verified before use. "auto" uses the first one that
-        passes, and scores single-token choices with one request for the next token.
+        Scoring method for log-likelihoods, which is verified before use. "auto" uses the first
+        method that passes, and scores single-token choices with one request for the next token.
     start_text : str
         Prefix for texts scored from their first token: the BOS token, for servers that do not add
         one.
     completions_for_text : bool, default True
-        Whether to send text prompts to ``/completions``; False sends them as a user message.
+        Whether to send string prompts to ``/completions``; if False, they are sent as user
+        messages.
     prefill : {"auto", "message", "vllm", "user"}
-        How a cue (a final assistant message) is sent: as the last message ("auto", "message"); with
-        the two additional fields for vLLM ("vllm"); or at the end of the last user message, for
-        servers that do not continue messages ("user"). Repeated cues are removed from answers.
+        How to send a cue (a final assistant message): as the last message ("auto", "message"); with
+        the two additional fields required by vLLM ("vllm"); or at the end of the last user message,
+        for servers that do not continue messages ("user"). If the answer repeats the cue, it is
+        removed.
     max_tokens_field : str, optional
-        Name of the field for the token limit; by default ``"max_completion_tokens"`` for OpenAI,
+        Name of the field for the token limit; by default, ``"max_completion_tokens"`` for OpenAI,
         else ``"max_tokens"``.
     default_max_tokens : int, default 1024
-        Maximum number of tokens in an answer to a text prompt if the request sets no limit; most
+        Maximum number of tokens in an answer to a string prompt if the request sets no limit; most
         servers would otherwise stop after 16 tokens.
     top_logprobs : int, optional
         Number of most likely tokens to store for each token of a chat answer.
@@ -222,12 +225,12 @@ class OpenAICompatible(HttpModel):
 
     @property
     def base_url(self) -> str | tuple[str, ...]:
-        """URL of the server as given, or URLs of several servers."""
+        """URL of the server as specified, or the URLs of several servers."""
         return self._base_url
 
     @property
     def endpoint(self) -> Endpoint:
-        """Server; the first one if there are several."""
+        """Endpoint of the server; of the first one if there are several."""
         return self._endpoint
 
     @property
@@ -236,7 +239,7 @@ class OpenAICompatible(HttpModel):
         return self._concurrency * (1 if self._fleet is None else len(self._fleet.models))
 
     def totals(self) -> Totals:
-        """Return the total requests and usage, and the current concurrency."""
+        """Return the total requests and usage along with the current concurrency."""
         return super().totals() if self._fleet is None else self._fleet.totals()
 
     def by_address(self) -> list[dict[str, Any]]:
@@ -257,7 +260,7 @@ class OpenAICompatible(HttpModel):
 
     @property
     def default_max_tokens(self) -> int | None:
-        """Token limit of an answer to a text prompt; None if prompts are sent as messages."""
+        """Token limit for answers to string prompts; None if these are sent as messages."""
         return self._dialect.default_max_tokens if self._completions_for_text else None
 
     @property
@@ -275,7 +278,7 @@ class OpenAICompatible(HttpModel):
         return f"OpenAICompatible({self._dialect.model!r}, {self._shown!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that may affect answers, excluding keys and performance settings."""
+        """Return all settings that may affect answers, without keys and performance settings."""
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
@@ -290,11 +293,11 @@ class OpenAICompatible(HttpModel):
         }
 
     def answers_as(self, base_url: str) -> None:
-        """Describe the model with the other address under which its answers were stored."""
+        """Describe the model with ``base_url``, the address under which its answers were stored."""
         self._identity = base_url
 
     async def served(self) -> dict[str, Any] | None:
-        """Return the model's entry in the server's model list; None if there is none."""
+        """Return the model's entry in the server's model list, or None."""
         if self._fleet is not None:
             found = await self._fleet.served()
             return None if found is None else dict(found)
@@ -302,19 +305,19 @@ class OpenAICompatible(HttpModel):
 
     @property
     def reads_prompts_again(self) -> bool:
-        """Whether scoring sends the prompt and generates a token once per choice."""
+        """Whether scoring sends the prompt again for each choice, generating one token."""
         return True
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation.
 
-        Texts are sent to ``/completions``, conversations to ``/chat/completions``. Token counts are
-        None if the server does not report them. Raises `ModelError` if all tries fail.
+        Strings are sent to ``/completions``, conversations to ``/chat/completions``. Token counts
+        are None if the server does not report them. Raises `ModelError` if every attempt fails.
         """
         if self._fleet is not None:
             return await self._fleet.ask(lambda one: one.generate(request))
         path, body, read, cue = self._prepared(request)
-        return await self._asked(request, path, body, read, cue=cue)
+        return await self._send_generation(request, path, body, read, cue=cue)
 
     def _prepared(self, request: GenerateRequest) -> Prepared:
         prompt = request.prompt
@@ -331,9 +334,9 @@ class OpenAICompatible(HttpModel):
         Parameters
         ----------
         request : LoglikelihoodRequest
-            Request; conversations need a server that applies its chat template (llama.cpp's
-            ``/apply-template``, vLLM's ``/v1/chat/completions/render``, or ``/tokenize`` with
-            messages).
+            Request to score. Conversations require a server that applies its chat template
+            (llama.cpp's ``/apply-template``, vLLM's ``/v1/chat/completions/render``, or
+            ``/tokenize`` with messages).
 
         Returns
         -------
@@ -343,7 +346,7 @@ class OpenAICompatible(HttpModel):
         Raises
         ------
         ModelError
-            With kind "unsupported" if no scoring method passes verification, else as in `generate`.
+            If no scoring method passes verification (kind "unsupported"), and as in `generate`.
         """
         if self._fleet is not None:
             return await self._fleet.ask(lambda one: one.loglikelihood(request))
@@ -354,8 +357,8 @@ class OpenAICompatible(HttpModel):
             raise ModelError(str(scoring), kind="unsupported")
         work = Work()
         unique = list(dict.fromkeys(request.continuations))
-        made = await self._scores(scoring, request.prompt, unique, work)
-        found = dict(zip(unique, made, strict=True))
+        scored = await self._scores(scoring, request.prompt, unique, work)
+        found = dict(zip(unique, scored, strict=True))
         scores = [found[continuation] for continuation in request.continuations]
         greedy = [score.is_greedy for score in scores]
         cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens, work.cached_tokens)
@@ -381,17 +384,17 @@ class OpenAICompatible(HttpModel):
         from eval_toolkit.models.openai_compatible.scoring import split_tokens
         from eval_toolkit.models.openai_compatible.single import SingleTokens, may_be_single
 
-        said = prompt if isinstance(prompt, str) else await self._rendered(prompt)
-        said = said or self._start_text
-        if len(self._ways) > 1 and said and may_be_single(continuations):
+        context = prompt if isinstance(prompt, str) else await self._rendered(prompt)
+        context = context or self._start_text
+        if len(self._ways) > 1 and context and may_be_single(continuations):
             if self._single is None:
                 self._single = SingleTokens(self._server, scoring)
-            found = await self._single.scores(said, continuations, work)
+            found = await self._single.scores(context, continuations, work)
             if found is not None:
                 return found
-        if isinstance(said, str):
-            return await scoring.scores(said, continuations, work)
-        return await scoring.by_ids(*await split_tokens(self._server, said, continuations), work)
+        if isinstance(context, str):
+            return await scoring.scores(context, continuations, work)
+        return await scoring.by_ids(*await split_tokens(self._server, context, continuations), work)
 
     async def _rendered(self, messages: Sequence[Message]) -> str | list[int]:
         try:
@@ -426,9 +429,9 @@ class OpenAICompatible(HttpModel):
             return error
 
     def token_counts(self, texts: Sequence[str]) -> list[int] | None:
-        """Return the token counts of strings from a server on this machine.
+        """Return token counts of strings, computed by a server on this machine.
 
-        Return None, without sending anything, if the server is remote or cannot tokenise.
+        Returns None, without sending the strings, if the server is remote or cannot tokenise.
         """
         if not self._endpoint.address.is_loopback:
             return None
@@ -470,7 +473,7 @@ class OpenAICompatible(HttpModel):
         return await examine(self._server, self.generate, self._ways)
 
     def check_sync(self) -> "EndpointReport":
-        """Same as `check`, for use outside of an event loop."""
+        """Run `check` outside of an event loop."""
         return asyncio.run(self.check())
 
 

@@ -1,4 +1,4 @@
-"""Model entries of servers, used to recognise a moved server."""
+"""Model list entries, used to recognise a server that has moved."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from eval_toolkit.models.openai_compatible.endpoint import Endpoint
 
 _WITHIN_S = 10.0
 _OF_THE_SERVER = frozenset({"created", "permission", "owned_by", "object"})
-"""Fields that may differ between servers for one model, or between two requests."""
+"""Fields that may differ between servers for the same model, or between two requests."""
 _NO_LIST = (404, 405, 501)
 
 
 async def served_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
-    """Return the entry of a model in the server's list, without fields about the server."""
+    """Return a model's entry in a model list, without fields that describe the server."""
     try:
         return await listed_model(endpoint, model)
     except ModelError:
@@ -22,7 +22,7 @@ async def served_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
 
 
 async def listed_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
-    """Request the entry; None if the server does not list the model.
+    """Request the entry of a model; return None if the server does not list it.
 
     Raises `ModelError` if the server cannot be reached or refuses to answer.
     """

@@ -1,4 +1,4 @@
-"""Outages: one request at a time probes an unavailable server until it answers."""
+"""Server outages: one request at a time probes an unavailable server until it responds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ _LONGEST_WAIT_S = 30.0
 
 
 class Outage:
-    """Outage of a server; it ends with any answer or when the patience runs out."""
+    """Outage of a server, which ends when the server responds or the patience is exhausted."""
 
     def __init__(self, patience: Patience) -> None:
         self.over = False
@@ -24,11 +24,11 @@ class Outage:
         self._since = _now()
         self._wait_s = 1.0
         self._turn = asyncio.Lock()
-        self._told = datetime.now().astimezone()
-        patience.tell(self._told)
+        self._began_at = datetime.now().astimezone()
+        patience.tell(self._began_at)
 
     async def wait(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Wait for the outage to end or for this request's turn to probe, then send it."""
+        """Wait until the outage ends or it is this request's turn to probe, then send it."""
         async with self._turn:
             if not self.over:
                 left = self._since + self._patience.seconds - _now()
@@ -45,18 +45,18 @@ class Outage:
                 self.end()
             elif _now() >= self._since + self._patience.seconds:
                 raise ModelError(
-                    f"the server has been unavailable since {self._told:%H:%M:%S}, longer than the "
+                    f"the server has been unavailable since {self._began_at:%H:%M:%S}, longer than the "
                     f"patience of {duration(self._patience.seconds)}: {error}",
                     kind="unreachable",
                 ) from None
             else:
-                self._patience.tell(self._told)
+                self._patience.tell(self._began_at)
             raise
         self.end()
         return found
 
     def end(self) -> None:
-        """End the outage and release all requests."""
+        """End the outage and release all waiting requests."""
         if not self.over:
             self.over = True
             self._patience.tell(None)

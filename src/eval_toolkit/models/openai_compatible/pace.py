@@ -1,4 +1,4 @@
-"""Request pacing: a gate closed by refusals, and the rate that a server accepts."""
+"""Request pacing: pauses after refusals, and an estimate of the rate a server accepts."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -6,28 +6,29 @@ from collections.abc import Mapping
 from eval_toolkit.models.openai_compatible.failures import quota
 
 _RAMP_S = 3.0
-"""Duration of the initial ramp-up to full concurrency if no request is refused, in seconds."""
+"""Duration in seconds of the initial ramp-up to full concurrency if no request is refused."""
 _SURE = 100
-"""Number of accepted requests per refusal provoked to probe for a higher rate."""
+"""Number of accepted requests per refusal that probing for a higher rate may provoke."""
 _LONGEST_S = 10.0
-"""Maximum initial interval between requests, regardless of the delay requested by the server."""
+"""Maximum initial interval between requests, regardless of the delay the server requests."""
 _SLOWEST = 1.0 / 60.0
-"""Minimum rate, unless the server requests a longer delay."""
+"""Minimum rate in requests per second, unless the server requests a longer delay."""
 _RESERVE = 0.1
-"""Share of a server's bucket kept in reserve."""
+"""Share of the server's token bucket to keep in reserve."""
 _RUNS = 8
 """Number of refusals used to decide whether they depend on the rate."""
 _LATE_S = 0.1
-"""Maximum event loop delay that is compensated."""
+"""Maximum event loop delay to compensate for."""
 
 
 class Pace:
-    """Rate at which requests start, learnt from a server's refusals.
+    """Rate at which requests start, learned from a server's refusals.
 
-    At a refusal the server's bucket is empty, so the requests accepted since the previous one,
-    divided by the time, are the rate at which it fills; less if the bucket was full in between.
-    Requests then start at this rate plus a quarter of the refused excess. The rate grows with each
-    request, eventually so slowly that about one in `_SURE` requests is refused.
+    The server is modelled as a token bucket, which is empty at a refusal. The number of requests
+    accepted since the previous refusal, divided by the elapsed time, is thus the rate at which the
+    bucket fills, or a lower bound if it was full in between. Requests then start at this rate plus
+    a quarter of the refused excess. The rate grows with each request, eventually so slowly that
+    about one in `_SURE` requests is refused.
 
     Some servers refuse requests at any rate, for example because other clients share their quota.
     If lower rates are refused as often as higher ones, the rate grows until refusals become more
@@ -63,18 +64,18 @@ class Pace:
         """Times and request counts at the refusals between which the rate is measured."""
         self._closed_until = self._next = float("-inf")
         self._left = 0
-        """Number of requests that the server's headers still allow, regardless of the rate."""
+        """Number of requests that are still allowed according to the server's headers."""
         self._runs: deque[tuple[float, int]] = deque(maxlen=_RUNS)
         """Rate and number of accepted requests before each recent refusal."""
         self._usual: float | None = None
-        """Requests accepted between refusals that do not depend on the rate; None if they do."""
+        """Number of requests between refusals that are unrelated to the rate; None if related."""
         self._step: float | None = None
         """Growth of the rate per request; None until the second refusal."""
         self.rate: float | None = None
         """Requests per second; None until the first refusal."""
 
     def room(self, now: float, ceiling: int) -> float:
-        """Return how many requests may be in flight: few at first, since any may be refused."""
+        """Return how many requests may be in flight; few at first, since all may be refused."""
         if self._first is None or self.rate is not None or not self._pause:
             return ceiling
         ramp = (now - self._first) / _RAMP_S
@@ -110,7 +111,7 @@ class Pace:
     def accept(
         self, started: float, now: float, under_way: int, headers: Mapping[str, str]
     ) -> None:
-        """Update the remaining requests from the headers of an answer."""
+        """Update the number of remaining requests from the headers of a response."""
         stated = quota(headers)
         if stated is None or (self._marks and started <= self._marks[-1][0]):
             return
@@ -123,7 +124,7 @@ class Pace:
             self._next = now
 
     def refuse(self, started: float, now: float, wait_s: float | None) -> None:
-        """Close the gate for all requests after a refusal; ``wait_s`` is the server's delay."""
+        """Pause all requests after a refusal; ``wait_s`` is the delay requested by the server."""
         new = not self._marks or started > self._marks[-1][0]
         self._n -= 1
         if not new:
@@ -180,5 +181,5 @@ class Pace:
         return self._usual is not None
 
     def _slowest(self, n: int) -> float:
-        """Return the growth at which one in n requests is refused."""
+        """Return the growth rate at which one in n requests is refused."""
         return (self.rate or 0.0) * 2.0 / min(n, _SURE) ** 2

@@ -2,7 +2,7 @@
 
 Servers that ignore ``echo``, are off by one token, or renormalise after a logit bias still return
 status 200 and plausible numbers. A scoring method is therefore used only if its log-probability of
-a token agrees with the value the server reported when generating that token.
+a token agrees with the value that the server reported when it generated the token.
 """
 
 import math
@@ -28,7 +28,7 @@ PROBES = (
 )
 """Prompts for verification; one has more bytes than characters."""
 TOLERANCE = 0.25
-"""Tolerance in nats. Batching changes results by up to 0.2; wrong results differ by whole nats."""
+"""Tolerance in nats. Batching changes results by up to 0.2, while errors amount to whole nats."""
 _CONCLUSIVE = 2
 """Number of probes that must agree; none may disagree."""
 
@@ -38,14 +38,14 @@ _SAYS_NOTHING = frozenset({"auth", "rate_limited", "timeout", "connection"})
 
 
 class Unproven(Exception):  # noqa: N818 - reported as a finding, not as an error
-    """Reason why a scoring method cannot be used."""
+    """Raised when a scoring method fails verification; states the reason."""
 
 
 async def prove(server: Server, ways: Sequence[str]) -> Scoring:
     """Return the first scoring method in order of preference that passes verification.
 
-    Raises `ModelError` of kind "unsupported" with the result of each method if none passes, and
-    other kinds if the server cannot be queried at all.
+    Raises `ModelError` of kind "unsupported" that lists the result of each method if none passes,
+    and of other kinds if the server cannot be queried at all.
     """
     found = []
     chosen: list[tuple[str, NextToken]] | None = None
@@ -100,7 +100,7 @@ async def _prove_whole_text(
 
 
 def _look(scored: ScoredText, text: str) -> None:
-    """Raise if an answer does not match the sent text."""
+    """Raise an error if a response does not match the text that was sent."""
     if not scored.is_about(text):
         got = (scored.text or "")[:40]
         raise Unproven(f"it returned a different text (sent {text!r}, got {got!r})")
@@ -115,7 +115,7 @@ def _look(scored: ScoredText, text: str) -> None:
 
 
 def _ruler(texts: Sequence[str], answers: Sequence[ScoredText]) -> Ruler:
-    """Return the unit of the text offsets, used if the tokens' spellings are not reported."""
+    """Return the unit of text offsets, needed if the token strings are not reported."""
     if all(scored.pieces is not None for scored in answers):
         return Ruler()
     measured = []
@@ -153,7 +153,7 @@ async def _takes_lists(
 
 
 def _same(one: ScoredText, other: ScoredText) -> bool:
-    """Return whether two answers refer to the same text; the next token may differ."""
+    """Return whether two answers contain the same text; the next token may differ."""
     for mine, theirs in ((one.offsets, other.offsets), (one.pieces, other.pieces)):
         if (mine or [])[: other.n_prompt] != (theirs or [])[: other.n_prompt]:
             return False

@@ -33,7 +33,7 @@ class Capability:
 
     @property
     def shown(self) -> str:
-        """Result and response time."""
+        """Result and response time as text."""
         return self.detail if self.latency_s is None else f"{self.detail} in {self.latency_s:.2f} s"
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class EndpointReport:
     base_url: str
     capabilities: tuple[Capability, ...]
     limit: int = 0
-    """Concurrency limit."""
+    """Maximum number of concurrent requests."""
 
     @property
     def ok(self) -> bool:
@@ -64,9 +64,9 @@ class EndpointReport:
         return any(found.ok for found in self.capabilities if found.name in _GENERATE)
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """Return a row per check: capability, "yes" or "no", and result."""
+        """Return one row per check: capability, "yes" or "no", and result."""
         ways = [found.name for found in self.capabilities if found.ok and found.name in _GENERATE]
-        how = f"by {' and '.join(ways)}" if ways else "neither by chat nor by completions"
+        how = f"by {' and '.join(ways)}" if ways else "neither chat nor completions"
         return [
             ("generate", "yes" if self.ok else "no", how),
             *((one.name, "yes" if one.ok else "no", one.shown) for one in self.capabilities),
@@ -94,7 +94,7 @@ async def examine(
     generate: Callable[[GenerateRequest], Awaitable[Any]],
     ways: tuple[str, ...],
 ) -> EndpointReport:
-    """Test all capabilities of an endpoint; failures are listed in the report.
+    """Test all capabilities of an endpoint; the report lists failures.
 
     ``ways`` are the scoring methods to test. Raises `ModelError` if the server cannot be reached or
     requires a key.
@@ -117,9 +117,9 @@ async def examine(
     return EndpointReport(model, endpoint.address.shown, tuple(lines), limit)
 
 
-async def _line(name: str, asked: Awaitable[tuple[bool, str, float | None]]) -> Capability:
+async def _line(name: str, check: Awaitable[tuple[bool, str, float | None]]) -> Capability:
     try:
-        return Capability(name, *await asked)
+        return Capability(name, *await check)
     except ModelError as error:
         if error.kind in ("connection", "auth"):
             raise

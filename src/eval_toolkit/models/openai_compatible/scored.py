@@ -1,8 +1,7 @@
-"""Parsing of log-probabilities in answers.
+"""Parsing of log-probabilities in server responses.
 
-A continuation starts where the prompt ends. This boundary is determined from the spellings of the
-tokens in the answer, which must concatenate to the text that was sent; otherwise tokens are scored
-by id.
+A continuation starts where the prompt ends. This boundary is located by the token strings in the
+response, which must concatenate to the text that was sent; otherwise, tokens are scored by id.
 """
 
 import math
@@ -17,13 +16,13 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.models.openai_compatible.wire import garbled
 
 ROUNDING = 1e-3
-"""Tolerance for positive log-probabilities, which count as 0."""
+"""Tolerance for positive log-probabilities, which are treated as 0."""
 _ABOVE_BEST = 0.25
-"""Tolerance in nats for a token more likely than the most likely token of the same answer."""
+"""Tolerance in nats by which a token may exceed the most likely token of the same response."""
 
 
 class StraddleError(ModelError):
-    """The answer does not show which tokens belong to the continuation."""
+    """Raised if a response does not show which tokens belong to the continuation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +41,20 @@ class ScoredText:
 
     logprobs: Sequence[Any]
     offsets: Sequence[int] | None
-    """Start of each token in the server's unit; None if not reported."""
+    """Offset of each token in the server's unit; None if not reported."""
     tops: Sequence[Any] | None
     """Most likely tokens at each position, with their log-probabilities."""
     text: str | None
     n_prompt: int | None = None
-    """Number of prompt tokens reported by the server; later tokens were generated."""
+    """Number of prompt tokens reported by the server; the tokens after them were generated."""
     pieces: Sequence[str] | None = None
-    """Spelling of each token; None if not reported, or if ids are reported instead."""
+    """String of each token; None if not reported, or if ids are reported instead."""
 
     def starts(self, text: str) -> tuple[int, list[int]] | None:
-        """Return the number of tokens before a text, and the start of each token in it.
+        """Return the number of tokens before a text, and the offset of each token in it.
 
-        None if the tokens do not spell the text because a character is split over several tokens or
-        spaces are lost. A BOS token and one space may precede the text.
+        Returns None if the tokens do not spell the text because a character is split across tokens
+        or spaces are lost. A BOS token and one space may precede the text.
         """
         pieces = self.pieces or ()
         if "\ufffd" in text:
@@ -70,7 +69,7 @@ class ScoredText:
         return None
 
     def between(self, start: int, stop: int) -> Score:
-        """Return the score of the tokens from ``start`` to ``stop`` (exclusive)."""
+        """Sum the log-probabilities of the tokens from ``start`` to ``stop`` (exclusive)."""
         numbers = self.logprobs[start:stop]
         if not numbers or len(numbers) < stop - start:
             raise garbled(f"{len(self.logprobs)} log-probabilities instead of {stop}")
@@ -97,12 +96,12 @@ class ScoredText:
         return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)
 
     def is_about(self, text: str) -> bool:
-        """Return whether the scored text, if reported, matches."""
+        """Return whether the scored text matches, if the server reports it."""
         return self.text is None or whole_text(self.text).startswith(whole_text(text))
 
 
 def another_text(found: str) -> ModelError:
-    """Return the error for results about another text."""
+    """Return the error for results that refer to a different text."""
     return garbled(f"results for a different text than the one sent: {found[:40]!r} …")
 
 
@@ -118,7 +117,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """Unit ("characters" or "bytes") and shift of a server's token offsets.
+    """Unit ("characters" or "bytes") and shift of the token offsets of a server.
 
     ``shift`` is the offset of the first character, since some servers include a BOS token.
     """
@@ -127,13 +126,13 @@ class Ruler:
     shift: int = 0
 
     def size(self, text: str) -> int:
-        """Return the length of a string."""
+        """Return the length of a string in the unit."""
         if self.unit == "characters" or text.isascii():
             return len(text)
         return len(text.encode("utf-8", "surrogatepass"))
 
     def score(self, scored: ScoredText, prompt: str, continuation: str) -> Score:
-        """Return the score of a continuation in the answer for prompt and continuation."""
+        """Return the score of a continuation, given the scored prompt and continuation."""
         text = prompt + continuation
         found = scored.starts(text)
         if found is not None:
@@ -146,8 +145,8 @@ class Ruler:
             return scored.between(skip + first, skip + last)
         if scored.pieces is not None or not text.isascii():
             raise StraddleError(
-                f"the server's tokens do not spell {_tail(text)!r}: characters are split over tokens, "
-                "or lost",
+                f"the server's tokens do not spell {_tail(text)!r}: characters are split across "
+                f"tokens, or lost",
                 kind="bad_request",
             )
         return self._by_offsets(scored, prompt, continuation)
@@ -186,7 +185,7 @@ def _tail(text: str) -> str:
 
 
 def fit_ruler(measured: Sequence[tuple[str, int]]) -> Ruler | None:
-    """Return the ruler for which all texts have the measured ends, or None."""
+    """Return the ruler that reproduces the measured end of every text, or None."""
     for unit in ("characters", "bytes"):
         plain = Ruler(unit)
         shifts = {end - plain.size(text) for text, end in measured}
@@ -212,12 +211,12 @@ def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
     text = choice.get("text")
     if text is not None and type(text) is not str:
         raise garbled(f"text of type {type(text).__name__}")
-    told = offsets is not None and any(type(at) is not int or at >= 0 for at in offsets)
+    has_offsets = offsets is not None and any(type(at) is not int or at >= 0 for at in offsets)
     if tokens is not None and not all(type(token) is str for token in tokens):
-        if not told:
+        if not has_offsets:
             raise garbled("a token that is not text")
         tokens = None
-    if tokens and told and all(map(_is_id, tokens)) and "".join(tokens) not in (text or ""):
+    if tokens and has_offsets and all(map(_is_id, tokens)) and "".join(tokens) not in (text or ""):
         tokens = None
     return ScoredText(numbers, offsets, tops, text, n_prompt, tokens)
 
@@ -227,7 +226,7 @@ def _is_id(token: str) -> bool:
 
 
 def _counted(texts: list[ScoredText], n_prompt: int | None) -> list[ScoredText]:
-    """Return the scored texts if every prompt token has a log-probability, else None."""
+    """Return the scored texts if every prompt token has a log-probability; otherwise None."""
     n_numbers = sum(len(one.logprobs) for one in texts)
     if n_prompt is not None and n_numbers < n_prompt:
         raise garbled(f"{n_numbers} log-probabilities for {n_prompt} prompt tokens")
@@ -258,7 +257,7 @@ def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
 
 
 def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> list[ScoredText]:
-    """Return the scored texts in answers with ``echo`` and ``logprobs``, one per prompt."""
+    """Parse the scored texts in a response to ``echo`` with ``logprobs``, one per prompt."""
     count = n_prompt if len(choices) == 1 else None  # for several prompts only the sum is known
     return _counted([_echo(choice, count) for choice in choices], n_prompt)
 
@@ -266,7 +265,7 @@ def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> lis
 def read_prompt_logprobs(
     choices: Sequence[Mapping[str, Any]], texts: Sequence[str], n_prompt: int | None
 ) -> list[ScoredText]:
-    """Return the scored texts in ``prompt_logprobs``, one per prompt ("" if unknown)."""
+    """Parse the scored texts in ``prompt_logprobs``, one per prompt ("" if unknown)."""
     read = [_prompt_logprobs(*pair) for pair in zip(choices, texts, strict=True)]
     return _counted(read, n_prompt)
 
@@ -301,7 +300,7 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
 
 
 def _close(text: str) -> str:
-    """Remove spaces, which some tokenisers lose."""
+    """Remove spaces, since some tokenizers lose them."""
     return whole_text(text).replace(" ", "")
 
 
@@ -347,7 +346,7 @@ def read_next_token(choice: Mapping[str, Any]) -> NextToken:
 
 
 def top_tokens(choice: Mapping[str, Any]) -> dict[int | str, float]:
-    """Return the log-probabilities of the most likely next tokens, by id or else by spelling."""
+    """Return the log-probabilities of the most likely next tokens, by id or else by string."""
     logprobs = choice.get("logprobs")
     if type(logprobs) is not dict:
         raise garbled("no log-probability of the generated token")
@@ -367,7 +366,7 @@ def _key(name: str) -> int | str:
 
 
 def _token_id(given: Any, token: Any, text: str) -> int | None:
-    """Return the id of a token, given as a field or encoded in its spelling."""
+    """Return the id of a token, given in a field or encoded in its string."""
     if type(given) is int or type(token) is not str:
         return given if type(given) is int else None
     number = token.removeprefix("token_id:")

@@ -1,4 +1,4 @@
-"""Three methods for log-likelihoods over HTTP."""
+"""Three methods to compute log-likelihoods over HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,11 +26,11 @@ from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
 
 T = TypeVar("T")
 MISSING = ("not_found", "bad_request", "garbled", "unsupported")
-"""Error kinds returned by servers that lack an endpoint."""
+"""Kinds of errors returned by servers that lack an endpoint."""
 
 
 class Once(Generic[T]):
-    """Result of a coroutine that runs once, also for concurrent callers and in later loops."""
+    """Result of a coroutine that runs only once, even for concurrent callers and later loops."""
 
     def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
         self._make = make
@@ -50,7 +50,7 @@ class Once(Generic[T]):
 
 
 class Work:
-    """Total usage of the requests for one answer."""
+    """Total usage of the requests needed for one answer."""
 
     __slots__ = ("cached_tokens", "completion_tokens", "latency_s", "prompt_tokens", "tries")
 
@@ -60,7 +60,7 @@ class Work:
         self.tries = 1
 
     def add(self, reply: Reply[Any]) -> None:
-        """Add the usage of an answer."""
+        """Add the usage of a response."""
         self.prompt_tokens += reply.tokens[0] or 0
         self.completion_tokens += reply.tokens[1] or 0
         self.cached_tokens += reply.tokens.cached
@@ -69,7 +69,7 @@ class Work:
 
 
 class Server:
-    """Low-level requests used by scoring methods."""
+    """Low-level requests that scoring methods use."""
 
     def __init__(self, endpoint: Endpoint, dialect: Dialect) -> None:
         self.endpoint = endpoint
@@ -82,7 +82,7 @@ class Server:
         way: str,
         work: Work | None = None,
     ) -> list[ScoredText]:
-        """Return the log-probabilities of whole texts, with ``echo`` or ``prompt_logprobs``."""
+        """Request the log-probabilities of entire texts with ``echo`` or ``prompt_logprobs``."""
         fields: dict[str, Any] = {"model": self.dialect.model, "max_tokens": 1, "temperature": 0}
         fields["prompt"] = prompts[0] if len(prompts) == 1 else list(prompts)
         fields |= {"echo": True, "logprobs": 1} if way == "echo" else {"prompt_logprobs": 1}
@@ -107,7 +107,7 @@ class Server:
     async def next_token(
         self, prompt: str | Sequence[int], forced: int | None = None, work: Work | None = None
     ) -> NextToken:
-        """Return the most likely next token, or the forced one, with its log-probability."""
+        """Request the most likely or the forced next token with its log-probability."""
         fields = {} if forced is None else {"logit_bias": {str(forced): 100}}
         return read_next_token((await self.next_choice(prompt, fields, work)).value[0])
 
@@ -119,7 +119,7 @@ class Server:
         return await self._complete({**body, "logprobs": 1, **fields}, 1, work)
 
     async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
-        """Return the ids and strings of a text's tokens ("" if unknown)."""
+        """Tokenise a text; return the ids and strings ("" if unknown) of the tokens."""
         # One body for both servers: llama.cpp reads `content`, vLLM reads `prompt`.
         body = self.dialect.encode(
             {
@@ -135,14 +135,14 @@ class Server:
         return (await self.endpoint.ask("/tokenize", body, _read_tokens)).value
 
     async def spelling(self, ids: Sequence[int]) -> str:
-        """Return the text of tokens."""
+        """Detokenise tokens."""
         body = self.dialect.encode(
             {"model": self.dialect.model, "tokens": list(ids), "skip_special_tokens": False}
         )
         return (await self.endpoint.ask("/detokenize", body, _read_spelling)).value
 
     async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str | list[int]:
-        """Render a conversation by the server's template, as a string or else as tokens."""
+        """Render a conversation with the server's template, as a string or else as tokens."""
         fields: dict[str, Any] = {"model": self.dialect.model, "messages": messages}
         if messages[-1]["role"] == Role.ASSISTANT:
             fields |= {"continue_final_message": True, "add_generation_prompt": False}
@@ -208,7 +208,7 @@ class Scoring(Protocol):
 
     @property
     def name(self) -> str:
-        """Name in reports."""
+        """Name of the method in reports."""
         ...
 
     async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
@@ -218,13 +218,13 @@ class Scoring(Protocol):
     async def by_ids(
         self, before: Sequence[int], after: Sequence[Sequence[int]], work: Work
     ) -> list[Score]:
-        """Return the score of each continuation, given as tokens that follow the prompt's."""
+        """Return the score of each continuation, given as the tokens that follow the prompt."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """Scoring of prompt and continuation in one request: ``echo`` or ``prompt_logprobs``."""
+    """Score prompt and continuation in one request, with ``echo`` or ``prompt_logprobs``."""
 
     server: Server
     name: str
@@ -243,7 +243,7 @@ class WholeText:
     async def read(
         self, scored: Sequence[ScoredText], prompt: str, continuations: Sequence[str], work: Work
     ) -> list[Score]:
-        """Return the scores from the answers; if these are ambiguous, score by token ids."""
+        """Extract the scores from the responses; if these are ambiguous, score by token ids."""
         try:
             return [
                 self.ruler.score(one, prompt, continuation)
@@ -286,9 +286,9 @@ async def split_tokens(
 ) -> tuple[list[int], list[list[int]]]:
     """Return the tokens of the prompt and of each continuation.
 
-    The tokens of the whole text are used if they start with the prompt's tokens. If a token would
-    straddle the boundary, or only the prompt's tokens are known, the continuation is tokenised
-    separately, and its tokens must spell it after the prompt.
+    The tokens of the entire text are used if they start with the tokens of the prompt. If a token
+    would straddle the boundary, or only the tokens of the prompt are known, the continuation is
+    tokenised separately, and its tokens must spell it when they follow the prompt.
     """
     if isinstance(prompt, str):
         before = (await server.tokens(prompt))[0] if prompt else []
@@ -316,7 +316,7 @@ async def split_tokens(
 
 @dataclass(frozen=True, slots=True)
 class Forcing:
-    """Scoring token by token, each forced with a logit bias."""
+    """Score token by token, forcing each with a logit bias."""
 
     server: Server
     name: str = "force"
@@ -329,7 +329,7 @@ class Forcing:
     async def by_ids(
         self, before: Sequence[int], after: Sequence[Sequence[int]], work: Work
     ) -> list[Score]:
-        """Return the score of each continuation; shared steps are requested once."""
+        """Return the score of each continuation; steps shared by several are requested once."""
         if not before:
             raise ModelError(
                 "the first token of a text cannot be forced; set `start_text` to the BOS token of "
@@ -337,9 +337,9 @@ class Forcing:
                 kind="unsupported",
             )
         steps = {(*ids[:at], token) for ids in after for at, token in enumerate(ids)}
-        asked = sorted(steps)
-        tokens = await run_all([self._step(before, step, work) for step in asked])
-        found = dict(zip(asked, tokens, strict=True))
+        ordered = sorted(steps)
+        tokens = await run_all([self._step(before, step, work) for step in ordered])
+        found = dict(zip(ordered, tokens, strict=True))
         return [
             self._sum([found[tuple(ids[: at + 1])] for at in range(len(ids))], len(before))
             for ids in after

@@ -1,4 +1,4 @@
-"""Scoring of single-token choices with one request for the next token."""
+"""Score single-token choices with one request for the next token."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,27 +17,27 @@ from eval_toolkit.models.openai_compatible.scoring import (
 )
 
 _ANCHOR = "Answer:"
-"""Text prepended to a choice when counting its tokens."""
+"""Text prepended to a choice to count its tokens."""
 _LONGEST = 8
-"""Maximum number of characters in a choice that may be a single token."""
+"""Maximum length in characters of a choice that may be a single token."""
 _MOST = (20, 5)
-"""Numbers of log-probabilities to request: vLLM's limit, and OpenAI's."""
+"""Numbers of log-probabilities to request: the limits of vLLM and of OpenAI."""
 _FEW = 3
 """Number of log-probabilities to compare with the verified method."""
 
 
 def may_be_single(continuations: Sequence[str]) -> bool:
-    """Return whether choices are short enough to check if they are single tokens."""
+    """Return whether choices are short enough to be single tokens."""
     return len(continuations) > 1 and all(
         len(text.strip()) <= _LONGEST and len(text.split()) == 1 for text in continuations
     )
 
 
 class SingleTokens:
-    """Log-probabilities of the next token, for choices that are single tokens.
+    """Score choices that are single tokens by the log-probabilities of the next token.
 
-    The prompt is sent once and can be read from the server's prefix cache. Used only if the
-    log-probabilities agree with those of the verified method.
+    The prompt is sent once, and the server can reuse its prefix cache. This method is used only if
+    its log-probabilities agree with those of the verified method.
     """
 
     def __init__(self, server: Server, scoring: Scoring) -> None:
@@ -70,7 +70,7 @@ class SingleTokens:
         return [Score(min(found[key], 0.0), 1, found[key] >= best - 1e-6, n_prompt) for key in keys]
 
     async def _tokens(self, continuations: Sequence[str]) -> list[int] | None:
-        """Return the token of each choice; None if one has several."""
+        """Return the token of each choice; None if a choice has several tokens."""
         new = [text for text in continuations if text not in self._ids]
         if new:
             _, after = await split_tokens(self._server, _ANCHOR, new)
@@ -82,7 +82,7 @@ class SingleTokens:
     async def _ask(
         self, prompt: str | Sequence[int], ids: Sequence[int], work: Work
     ) -> tuple[Mapping[int | str, float], int | None]:
-        """Return log-probabilities by id or spelling, and the prompt's token count."""
+        """Return log-probabilities by token id or string, and the token count of the prompt."""
         fields: dict[str, Any] = {"logprobs": self._n}
         if self._by_id:  # vLLM's fields
             fields |= {"return_tokens_as_token_ids": True, "logprob_token_ids": list(ids)}

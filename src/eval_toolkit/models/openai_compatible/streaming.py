@@ -7,31 +7,31 @@ from typing import Any, Protocol
 from eval_toolkit.models.openai_compatible.wire import garbled
 
 DONE = b"[DONE]"
-"""Data of the final event from some services."""
+"""Data of the final event that some services send."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class Streamed(dict[str, Any]):
-    """Answer assembled from events."""
+    """Response assembled from events."""
 
     first_token_at: float | None = None
-    """Time of the first text, by `time.perf_counter`."""
+    """Time of the first text, as measured by `time.perf_counter`."""
 
 
 class Events(Protocol):
-    """Assembles a streamed answer."""
+    """Base class of objects that assemble a streamed response."""
 
     def add(self, event: Mapping[str, Any]) -> bool:
         """Process the next event; return whether it contains answer or reasoning text."""
         ...
 
     def whole(self) -> Streamed:
-        """Return the answer as sent without streaming; raise "garbled" if it is incomplete."""
+        """Return the response in non-streamed form; raise an error if it is incomplete."""
         ...
 
 
 class EventReader:
-    r"""Splits a stream into the data of its events.
+    r"""Split a stream into the data of its events.
 
     Examples
     --------
@@ -44,11 +44,11 @@ class EventReader:
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
-        """Received pieces of the incomplete line."""
+        """Pieces of the incomplete line received so far."""
         self._data: list[bytes] = []
 
     def feed(self, part: bytes) -> Iterator[bytes]:
-        """Yield the data of each event completed by this part."""
+        """Yield the data of each event that a part of the stream completes."""
         if b"\n" not in part and b"\r" not in part:
             self._rest.append(part)
             return
@@ -66,12 +66,12 @@ class EventReader:
 
 
 class ChatEvents:
-    """Events of the chat and completions endpoints of OpenAI."""
+    """Assemble events of OpenAI's chat and completions endpoints."""
 
     def __init__(self) -> None:
         self._whole = Streamed()
         self._fields: dict[str, list[Any]] = {}
-        """Received pieces of each message field, or of the text."""
+        """Pieces of each message field, or of the text, received so far."""
         self._logprobs: dict[str, list[Any]] = {}
         self._reason: str | None = None
         self._is_text = False
@@ -90,13 +90,13 @@ class ChatEvents:
                 self._logprobs.setdefault(name, []).extend(rows)
         self._is_text = self._is_text or "text" in choice
         delta = {"text": choice["text"]} if "text" in choice else choice.get("delta")
-        told = [item for item in (delta or {}).items() if isinstance(item[1], (str, list))]
-        for name, piece in told:
+        items = [item for item in (delta or {}).items() if isinstance(item[1], (str, list))]
+        for name, piece in items:
             self._fields.setdefault(name, []).append(piece)
-        return any(piece for name, piece in told if name not in ("role", "tool_calls"))
+        return any(piece for name, piece in items if name not in ("role", "tool_calls"))
 
     def whole(self) -> Streamed:
-        """Return the answer."""
+        """Return the assembled response."""
         if self._reason is None:
             raise garbled("no end event; the stream stopped early")
         fields = {name: _joined(pieces) for name, pieces in self._fields.items()}

@@ -1,4 +1,4 @@
-"""Transport: sends one request to an address and decodes the answer."""
+"""HTTP transport: sends single requests to an address and decodes the responses."""
 
 import asyncio
 import io
@@ -33,25 +33,25 @@ T = TypeVar("T")
 _LARGE_BODY = 1 << 20
 """Size above which aiohttp warns about bodies that are not streams."""
 _FILE_TIMEOUT_S = 600.0
-"""Minimum timeout for file requests, in seconds."""
+"""Minimum timeout for file transfers in seconds."""
 _KEEPALIVE_S = 4.0
-"""Keep-alive timeout, below the five seconds after which common servers close connections."""
+"""Keep-alive timeout in seconds; common servers close idle connections after five."""
 
 
 class FilePath(str):
-    """Path for uploading or downloading a file; the answer is ``{"content": bytes}``."""
+    """Path to upload or download a file; the decoded response is ``{"content": bytes}``."""
 
     content_type: str
 
     def __new__(cls, path: str, content_type: str = "application/json") -> "FilePath":
-        """Return the path; ``content_type`` is that of the body."""
-        made = super().__new__(cls, path)
-        made.content_type = content_type
-        return made
+        """Create a path; ``content_type`` describes the request body."""
+        created = super().__new__(cls, path)
+        created.content_type = content_type
+        return created
 
 
 class Connection:
-    """Session for one event loop, and the secrets that it sends."""
+    """Session of one event loop and the secrets that it sends."""
 
     __slots__ = ("aiohttp", "life", "loop", "secrets", "session")
 
@@ -68,13 +68,13 @@ class Connection:
         self.secrets = secrets
 
     async def aclose(self) -> None:
-        """Close the session, in its event loop."""
+        """Close the session in its event loop."""
         if self.loop is asyncio.get_running_loop():
             await self.life.aclose()
 
 
 class Transport:
-    """Sends requests to an address, following a service's conventions.
+    """Send requests to an address, following the conventions of a service.
 
     Parameters
     ----------
@@ -83,19 +83,19 @@ class Transport:
     api : Api
         Conventions of the service, and the keys sent to it.
     timeout_s : float
-        Timeout per try, in seconds; when streaming, the maximum wait between events.
+        Timeout per attempt in seconds; when streaming, the maximum wait between events.
     """
 
     def __init__(self, address: Address, api: "Api", timeout_s: float) -> None:
         self.address = address
         self.api = api
         self.has_answered = False
-        """Whether the server has ever answered."""
+        """Whether the server has ever responded."""
         self._timeout_s = timeout_s
         self._urls: dict[str, tuple[URL, str]] = {}
 
     def move(self, address: Address) -> None:
-        """Use another address from now on."""
+        """Switch to another address."""
         self.address = address
         self._urls.clear()
 
@@ -114,15 +114,15 @@ class Transport:
         body: bytes | None,
         accept: Callable[[Mapping[str, str]], None],
     ) -> Mapping[str, Any]:
-        """Send one request and return the decoded object of a successful answer.
+        """Send one request and return the decoded object of a successful response.
 
-        ``accept`` is called with the headers of a successful answer, before its body is read.
+        ``accept`` is called with the headers of a successful response before its body is read.
         """
         aiohttp, secrets = connection.aiohttp, connection.secrets
         data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
         method, (url, written) = "GET" if body is None else "POST", self._url(path)
         headers = self.api.signed(method, written, body or b"")
-        timeout_s, stopped = self._timeout_s, "did not answer within"
+        timeout_s, stopped = self._timeout_s, "did not respond within"
         if isinstance(path, FilePath):
             timeout_s = max(timeout_s, _FILE_TIMEOUT_S)
             headers |= {"Content-Type": path.content_type}
@@ -145,7 +145,7 @@ class Transport:
             ) from None
         except aiohttp.ClientPayloadError:
             raise EndpointError(
-                f"{self._where(path)} closed the connection before completing its answer",
+                f"{self._where(path)} closed the connection before completing its response",
                 kind="garbled",
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -165,7 +165,7 @@ class Transport:
     def parsed(
         self, path: str, status: int, raw: bytes, read: Callable[[Mapping[str, Any]], T]
     ) -> Reply[T]:
-        """Return an answer from a batch file, or raise its error."""
+        """Parse a response in a batch file, or raise the error it contains."""
         _, secrets = self.api.headers()
         if status >= 300:
             raise self._failure(path, status, {}, raw, secrets)
@@ -185,21 +185,21 @@ class Transport:
         return self.api.corrected(error, headers, raw)
 
     async def _whole(self, path: str, response: Any) -> bytes:
-        """Return a body, read in one piece if its stated length is within the limit."""
+        """Read a response body, in one piece if its declared length is within the limit."""
         n, encoded = response.content_length, "Content-Encoding" in response.headers
         if n is not None and n <= ANSWER_BYTES and not encoded:
             return bytes(await response.read())
         return b"".join([part async for part in self._parts(path, response)])
 
     async def _parts(self, path: str, response: Any) -> "AsyncGenerator[bytes]":
-        """Yield the parts of a body as they arrive, decompressed, up to the limit."""
+        """Yield the decompressed parts of a body as they arrive, up to the limit."""
         most = TEXT_BYTES if isinstance(path, FilePath) else ANSWER_BYTES
         n = 0
         async for part in response.content.iter_any():
             n += len(part)
             if n > most:
                 raise EndpointError(
-                    f"{self._where(path)} answered with more than {most} bytes",
+                    f"{self._where(path)} returned more than {most} bytes",
                     kind="garbled",
                     status=response.status,
                 )
@@ -208,7 +208,7 @@ class Transport:
     async def _streamed(
         self, path: str, response: Any, patience: asyncio.Timeout, secrets: tuple[str, ...]
     ) -> Streamed:
-        """Return an answer streamed as events; every event resets the timeout."""
+        """Assemble a response streamed as events; every event resets the timeout."""
         reader, events, loop = EventReader(), self.api.events(), asyncio.get_running_loop()
         first: float | None = None
         async for part in self._parts(path, response):
@@ -235,13 +235,13 @@ class Transport:
         except (ValueError, RecursionError):
             start = one_line(raw[:60].decode("utf-8", "replace"), secrets)
             raise EndpointError(
-                f"{self._where(path)} answered with {len(raw)} bytes that are not JSON: {start!r}",
+                f"{self._where(path)} returned {len(raw)} bytes that are not JSON: {start!r}",
                 kind="garbled",
                 status=200,
             ) from None
         if not isinstance(payload, dict):
             raise EndpointError(
-                f"{self._where(path)} answered with a {type(payload).__name__}, not a JSON object",
+                f"{self._where(path)} returned a {type(payload).__name__} instead of a JSON object",
                 kind="garbled",
                 status=200,
             )
@@ -252,7 +252,7 @@ class Transport:
     def read(
         self, path: str, payload: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]
     ) -> T:
-        """Parse a decoded answer; raise "garbled" if this fails."""
+        """Parse a decoded response; raise an error of kind "garbled" if this fails."""
         try:
             return read(payload)
         except EvalToolkitError:
@@ -260,13 +260,13 @@ class Transport:
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             # Any part of an answer may have any type; explicit checks cannot cover all cases.
             raise EndpointError(
-                f"{self._where(path)} sent an answer that cannot be parsed: {type(error).__name__}",
+                f"{self._where(path)} returned a response that cannot be parsed: {type(error).__name__}",
                 kind="garbled",
                 status=200,
             ) from error
 
     def _url(self, path: str) -> "tuple[URL, str]":
-        """Return the URL of a path, and its string form."""
+        """Return the URL of a path along with its string form."""
         found = self._urls.get(path)
         if found is None:
             yarl = require("yarl", feature="OpenAICompatible", extra="llm")
@@ -289,8 +289,8 @@ async def _session_life(
 ) -> "AsyncGenerator[ClientSession]":
     """Yield a session that is closed no later than its event loop.
 
-    Event loops close their async generators before they stop, so a caller who forgets `aclose`
-    leaves no open connection and causes no warning.
+    Event loops close their async generators before they stop, so forgetting `aclose` neither leaks
+    a connection nor causes a warning.
     """
     aiohttp = load_aiohttp()
     # The limiter bounds concurrency; proxies are only used for remote addresses.

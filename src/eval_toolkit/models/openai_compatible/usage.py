@@ -1,4 +1,4 @@
-"""Token counts, costs and latencies of answers."""
+"""Token counts, cost and latency of answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class Totals:
     """Number of requests sent, including retries."""
     n_answers: int = 0
     n_failures: int = 0
-    """Number of failed tries."""
+    """Number of failed attempts."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
     latency_s: float = 0.0
-    """Total latency of the answers."""
+    """Total latency of the answers in seconds."""
     in_flight: int = 0
     limit: int = 0
     """Current concurrency limit."""
@@ -43,9 +43,9 @@ class Tokens(NamedTuple):
     completion: int | None = None
     """Generated tokens, including reasoning."""
     cached: int = 0
-    """Cached prompt tokens, included in the prompt's."""
+    """Cached prompt tokens, included in the prompt tokens."""
     reasoning: int = 0
-    """Reasoning tokens, included in the completion's."""
+    """Reasoning tokens, included in the completion tokens."""
 
 
 class Reply(Generic[T]):
@@ -63,21 +63,21 @@ class Reply(Generic[T]):
 
 
 def read_usage(payload: Mapping[str, Any]) -> Tokens:
-    """Return the token counts of prompt and answer.
+    """Read the token counts of prompt and answer from a response.
 
     Answer tokens include reasoning tokens, even if the server adds these only to its total.
     """
     usage = payload.get("usage")
     if type(usage) is not dict:
         return Tokens()
-    given, made = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    given, generated = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
     total = count(usage.get("total_tokens"))
     reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
     cached = cached or count(usage.get("prompt_cache_hit_tokens")) or 0  # DeepSeek
-    if given is not None and made is not None and total == given + made + reasoning:
-        made += reasoning
-    return Tokens(given, made, min(cached, given or 0), min(reasoning, made or 0))
+    if given is not None and generated is not None and total == given + generated + reasoning:
+        generated += reasoning
+    return Tokens(given, generated, min(cached, given or 0), min(reasoning, generated or 0))
 
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
@@ -86,5 +86,5 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
 
 
 def count(given: Any) -> int | None:
-    """Return a valid token count, else None."""
+    """Return a token count; None if it is invalid."""
     return given if type(given) is int and 0 <= given < 1 << 53 else None

@@ -1,4 +1,4 @@
-"""JSON bodies and answers for generation requests."""
+"""JSON request bodies and response formats for text generation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ WAYS = ("echo", "prompt_logprobs", "force")
 """Scoring methods for log-likelihoods, in order of preference."""
 _to_json = json_writer()
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-"""Fields in which servers return reasoning."""
+"""Names of the fields in which servers return reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Dialect:
     max_tokens_field: str = "max_tokens"
     prefill: str = "message"
     default_max_tokens: int = 1024
-    """Default token limit for text prompts; without a limit, most servers stop after 16 tokens."""
+    """Default token limit for string prompts; without one, most servers stop after 16 tokens."""
     max_stops: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int | None = None
@@ -34,7 +34,7 @@ class Dialect:
     stream: bool = False
 
     def chat_body(self, request: GenerateRequest, messages: Sequence[Message]) -> bytes:
-        """Return the body for the chat endpoint."""
+        """Return the encoded body for the chat endpoint."""
         return self.encode(self.chat(request, messages))
 
     def chat(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
@@ -69,14 +69,14 @@ class Dialect:
         return body
 
     def read_chat(self, payload: Mapping[str, Any]) -> "Generated":
-        """Return a chat answer, without log-probabilities that were not requested."""
+        """Parse a chat response; drop log-probabilities that were not requested."""
         found = read_chat(payload)
         if self.top_logprobs is None:
             found.tops = None
         return found
 
     def encode(self, body: dict[str, Any]) -> bytes:
-        """Add the user's fields to a body and encode it; None removes a field."""
+        """Add the user's fields to a request body and encode it; None removes a field."""
         if self.extra_body:
             merged = {**body, **self.extra_body}
             body = {name: value for name, value in merged.items() if value is not None}
@@ -90,7 +90,7 @@ def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
 
 
 def cue_in_user(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return a conversation with its cue, if any, at the end of the user message."""
+    """Move the cue of a conversation, if any, to the end of the user message."""
     *before, cue = messages
     if cue.role is not Role.ASSISTANT:
         return messages
@@ -122,24 +122,24 @@ class Generated:
         return Generated(text, finish_reason, self.reasoning, self.reasoning_tokens, self.tops)
 
     def without_cue(self, cue: str) -> "Generated":
-        """Return the text without the cue, if the model repeated it."""
+        """Remove the cue from a text if the model repeated it."""
         if cue and self.text.startswith(cue):
             return self._with_text(self.text[len(cue) :], self.finish_reason)
         return self
 
     def cut_at(self, stops: Sequence[str]) -> "Generated":
-        """Return the text before the first stop string, since some servers limit their number."""
+        """Truncate a text at the first stop string, since some servers accept only a few."""
         place = stop_position(self.text, stops)
         return self if place is None else self._with_text(self.text[:place], "stop")
 
 
 def garbled(what: str) -> ModelError:
-    """Return the error for an incomplete answer."""
+    """Return the error for a malformed response."""
     return ModelError(f"the answer has {what}", kind="garbled", status=200)
 
 
 def first_choice(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first of the answer's choices."""
+    """Return the first choice of a response."""
     choices = payload.get("choices")
     if type(choices) is not list or not choices or type(choices[0]) is not dict:
         raise garbled("no choices")
@@ -147,11 +147,11 @@ def first_choice(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_chat(payload: Mapping[str, Any]) -> Generated:
-    """Return the text of a chat answer, and any reasoning outside its content separately.
+    """Extract the text of a chat response and any reasoning that is returned separately.
 
-    The text may be empty, for example if the reasoning used up all tokens; a null text is accepted
-    if there is reasoning or the token limit was reached. Raises `ModelError` of kind "refused" if
-    the server or the model declined, and "garbled" if there is no text.
+    The text may be empty, for example if reasoning used up all tokens; null is accepted if there is
+    reasoning or the token limit was reached. Raises `ModelError` of kind "refused" if the server or
+    the model declined to answer, and "garbled" if there is no text.
     """
     choice = first_choice(payload)
     message = choice.get("message")
@@ -179,7 +179,7 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
 
 
 def _tops(logprobs: Any) -> list[Any] | None:
-    """Return each token with its log-probability and the most likely alternatives."""
+    """Return each token with its log-probability and its most likely alternatives."""
     cells = logprobs.get("content") if type(logprobs) is dict else None
     if not cells:
         return None
@@ -194,7 +194,7 @@ def _tops(logprobs: Any) -> list[Any] | None:
 
 
 def _thoughts(message: Mapping[str, Any]) -> str:
-    """Return the reasoning in a message."""
+    """Extract the reasoning from a message."""
     for name in _THOUGHTS:
         if type(message.get(name)) is str and message[name]:
             return str(message[name])
@@ -229,7 +229,7 @@ def _part(part: Any) -> str:
 
 
 def read_text(payload: Mapping[str, Any]) -> Generated:
-    """Return the text of an answer from the completions endpoint."""
+    """Extract the text of a response from the completions endpoint."""
     choice = first_choice(payload)
     text, reason = choice.get("text"), choice.get("finish_reason")
     if type(text) is not str:

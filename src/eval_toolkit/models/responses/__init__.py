@@ -1,6 +1,6 @@
-"""Answers of models, raw (``Raw…``) or with their samples.
+"""Model answers, raw (``Raw…``) or along with their samples.
 
-Names follow the published task interface; both of its spellings are accepted as arguments and
+Names follow the published task interface. Both of its spellings are accepted as arguments and
 available as attributes: ``text`` and ``completion``, ``completion_text`` and ``completion``,
 ``prompt_tokens`` and ``prompt_sequence_positions``; log-likelihoods as a list in the order of the
 choices, or as a mapping from choice to number.

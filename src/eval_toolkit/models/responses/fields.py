@@ -1,4 +1,4 @@
-"""Common fields of answers: usage, errors, alternative names."""
+"""Fields shared by all answers: usage, errors, and alternative names."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from eval_toolkit.models.messages import read_messages
 
 ABSENT: Any = object()
 _NEGATIVE_INFINITY = "-inf"
-"""String for -inf, the log-probability of impossible choices, which strict JSON cannot express."""
+"""String that represents -inf, the log-probability of impossible choices, in strict JSON."""
 
 
 class ResponseType(StrEnum):
@@ -28,15 +28,15 @@ class ResponseType(StrEnum):
 class Usage(Displayed):
     """Resources used by an answer, counted in the same way by every adapter.
 
-    ``prompt_tokens`` are all input tokens, of prompts and scored choices, counted each time they
-    are sent; ``cached_tokens`` are those in the server's cache. ``completion_tokens`` are all
-    generated tokens, including reasoning. `RawLoglikelihood.prompt_tokens` contains only the tokens
-    of the prompt, without the choices.
+    ``prompt_tokens`` counts all input tokens, of prompts and scored choices, each time they are
+    sent; ``cached_tokens`` counts those found in the server's cache. ``completion_tokens`` counts
+    all generated tokens, including reasoning. `RawLoglikelihood.prompt_tokens` counts only the
+    tokens of the prompt, without the choices.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a number of tokens is not a nonnegative integer.
+        If a number of tokens is not a non-negative integer.
 
     Examples
     --------
@@ -47,14 +47,14 @@ class Usage(Displayed):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
-    """Cost in the currency of the given prices; 0 without prices."""
+    """Cost in the currency of the prices; 0 if there are no prices."""
     latency_s: float = 0.0
-    """Latency of the successful try in seconds."""
+    """Latency of the successful attempt in seconds."""
     tries: int = 1
     cached: bool = False
     """Whether the answer comes from a cache."""
     cached_tokens: int = 0
-    """Part of ``prompt_tokens``."""
+    """Cached prompt tokens, included in ``prompt_tokens``."""
     first_token_s: float | None = None
     """Seconds until the first token, if the answer was streamed."""
 
@@ -66,26 +66,26 @@ class Usage(Displayed):
 
     @property
     def total_tokens(self) -> int:
-        """Total tokens of prompt and answer, including cached and reasoning tokens."""
+        """Total number of prompt and answer tokens, including cached and reasoning tokens."""
         return self.prompt_tokens + self.completion_tokens
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without ``cached_tokens`` and ``first_token_s`` if there are none."""
-        told = {name: getattr(self, name) for name in self.__slots__}
+        """Return a JSON-serialisable dict; unset counts of cached tokens and times are omitted."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
         if not self.cached_tokens:
-            del told["cached_tokens"]
+            del fields["cached_tokens"]
         if self.first_token_s is None:
-            del told["first_token_s"]
-        return told
+            del fields["first_token_s"]
+        return fields
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":
-        """Return the object from its dict; unknown fields are ignored."""
-        told = {name: payload[name] for name in cls.__slots__ if name in payload}
+        """Create the object from its dict; unknown fields are ignored."""
+        fields = {name: payload[name] for name in cls.__slots__ if name in payload}
         for name in ("cost", "latency_s", "tries", "cached", "first_token_s"):
-            if not isinstance(told.get(name, 0), (int, float)):
-                raise InvalidTypeError(f"{name} is {told[name]!r:.80}; it must be a number")
-        return cls(**told)
+            if not isinstance(fields.get(name, 0), (int, float)):
+                raise InvalidTypeError(f"{name} is {fields[name]!r:.80}; it must be a number")
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class ErrorInfo:
     message: str
     """Error message, with lone surrogates replaced by the replacement character."""
     status: int | None = None
-    """HTTP status, if there was a response."""
+    """HTTP status code, if there was a response."""
     tries: int = 1
     retryable: bool = True
 
@@ -116,12 +116,12 @@ class ErrorInfo:
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "ErrorInfo":
-        """Return the object from its dict; unknown fields are ignored."""
+        """Create the object from its dict; unknown fields are ignored."""
         return cls(**{name: payload[name] for name in cls.__slots__ if name in payload})
 
 
 def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) -> Any:
-    """Return the value given under either of two names."""
+    """Return the value passed under either of two names."""
     if alias is ABSENT:  # fast path for the common case
         if value is not ABSENT:
             return value
@@ -134,7 +134,7 @@ def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) ->
 
 
 def count(name: str, value: Any, other: str, alias: Any) -> int | None:
-    """Return the number of tokens given under either of two names; None if unknown."""
+    """Return the number of tokens passed under either of two names; None if unknown."""
     number = one(name, value, other, alias, None)
     if number is None or (type(number) is int and number >= 0):
         return number
@@ -142,19 +142,19 @@ def count(name: str, value: Any, other: str, alias: Any) -> int | None:
 
 
 def storable(text: Any, name: str) -> str:
-    """Return a string that can be stored; raise if it is not a string."""
+    """Return a string in storable form; raise an error if it is not a string."""
     if not isinstance(text, str):
         raise InvalidInputError(f"`{name}` is {text!r}; it must be a string")
     return whole_text(text)
 
 
 def encoded_numbers(numbers: Iterable[float]) -> list[float | str]:
-    """Return log-probabilities as strict JSON; `Fields.from_dict` reads them back."""
+    """Encode log-probabilities as strict JSON; `Fields.from_dict` decodes them."""
     return [_NEGATIVE_INFINITY if number == -math.inf else number for number in numbers]
 
 
 def _decoded_numbers(given: Any) -> Any:
-    """Return numbers with every ``"-inf"`` converted."""
+    """Convert every ``"-inf"`` in numbers to a float."""
     if isinstance(given, Mapping):
         return dict(zip(given, _decoded_numbers(list(given.values())), strict=True))
     if not isinstance(given, list):
@@ -163,7 +163,7 @@ def _decoded_numbers(given: Any) -> Any:
 
 
 class Fields:
-    """Base class with equality, repr and JSON for fields with two names."""
+    """Base class that provides equality, repr and JSON for fields with two names."""
 
     __slots__: tuple[str, ...] = ()
     prompt_tokens: int | None
@@ -180,16 +180,16 @@ class Fields:
         return f"{type(self).__name__}({shown})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict, which `from_dict` reads back."""
+        """Return a JSON-serialisable dict that `from_dict` accepts."""
         return {name: _json(getattr(self, name)) for name in self.__slots__}
 
     def model_dump(self) -> dict[str, Any]:
-        """Return the result of `to_dict`, under the name used by pydantic."""
+        """Return the result of `to_dict`; provided for compatibility with pydantic."""
         return self.to_dict()
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> Self:
-        """Return the object from its dict, or from a dict of the published interface."""
+        """Create the object from its dict, or from a dict of the published interface."""
         make: Any = cls
         answer: Self = make(**_read(payload))
         return answer
@@ -206,14 +206,14 @@ def _json(value: Any) -> Any:
 
 
 def _read(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a payload as constructor arguments."""
+    """Convert a payload to constructor arguments."""
     given = dict(payload)
     for name, kind in (("usage", Usage), ("error", ErrorInfo)):
-        told = given.get(name)
-        if isinstance(told, Mapping):
-            given[name] = kind.from_dict(told)
-        elif told is not None and not isinstance(told, kind):
-            raise InvalidTypeError(f"{name} is {told!r:.80}; it must be an object")
+        value = given.get(name)
+        if isinstance(value, Mapping):
+            given[name] = kind.from_dict(value)
+        elif value is not None and not isinstance(value, kind):
+            raise InvalidTypeError(f"{name} is {value!r:.80}; it must be an object")
     if given.get("messages") is not None:
         given["messages"] = read_messages(given["messages"])
     if "loglikelihoods" in given:

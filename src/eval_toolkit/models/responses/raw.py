@@ -1,4 +1,4 @@
-"""Raw answers of a model."""
+"""Raw answers of models."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
@@ -25,11 +25,11 @@ from eval_toolkit.models.responses.reasoning import (
 )
 
 _ROUNDING = 1e-6
-"""Tolerance for positive log-probabilities, which count as 0."""
+"""Tolerance for positive log-probabilities, which are treated as 0."""
 
 
 class _CompletionNames(TypedDict, total=False):
-    """Alternative names of fields, and the most likely tokens."""
+    """Alternative names of fields, and the field for the most likely tokens."""
 
     completion: str
     prompt_sequence_positions: int | None
@@ -46,18 +46,18 @@ class RawCompletion(Fields):
     text : str
         Generated string; also named ``completion``.
     prompt : str
-        Exact string that was sent, if there is one.
+        Exact string that was sent, if any.
     prompt_tokens, completion_tokens : int, optional
-        Numbers of tokens, None if unknown; also named ``…_sequence_positions``.
+        Numbers of tokens; None if unknown. Also named ``…_sequence_positions``.
     finish_reason : str, optional
         "stop", "length", "content_filter" …
     usage : Usage
-        Resources used.
+        Tokens, cost and latency.
     error : ErrorInfo, optional
         Reason why there is no answer; also named ``raw_completion_error``.
     reasoning : str
-        Reasoning returned separately by the server; reasoning between tags stays in the text, and
-        `parts` separates it.
+        Reasoning that the server returned separately; reasoning between tags remains in the text
+        until `parts` separates it.
     reasoning_tokens : int, optional
         Number of reasoning tokens, if the server reports it.
     top_logprobs : sequence of (str, float, sequence of (str, float)), optional
@@ -135,7 +135,7 @@ class RawCompletion(Fields):
         self.top_logprobs = None if tops is None else _tops(tops)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without ``top_logprobs`` if there are none."""
+        """Return a JSON-serialisable dict, without ``top_logprobs`` if there are none."""
         payload = Fields.to_dict(self)
         if self.top_logprobs is None:
             del payload["top_logprobs"]
@@ -149,13 +149,15 @@ class RawCompletion(Fields):
         tags : sequence of (str, str)
             See `split_reasoning`.
         prompt : str, optional
-            End of the prompt, which may open the reasoning; by default ``prompt`` of the answer.
+            End of the prompt, which may open the reasoning; by default, the ``prompt`` of the
+            answer.
 
         Returns
         -------
         ReplyParts
-            Answer and reasoning. ``tokens`` is the server's count, or else an estimate: the tokens
-            of the whole reply times the reasoning's share of its characters.
+            Answer and reasoning. ``tokens`` is the server's count or, failing that, an estimate:
+            the number of tokens of the whole reply times the share of its characters that are
+            reasoning.
 
         Raises
         ------
@@ -171,15 +173,15 @@ class RawCompletion(Fields):
         begun = (prompt or self.prompt).rstrip().casefold()
         opened = not self.reasoning and ends_with_opening(begun, tags)
         found = split_reasoning(self.text, tags, opened=opened)
-        told = "\n\n".join(part for part in (self.reasoning, found.reasoning) if part)
+        reasoning = "\n\n".join(part for part in (self.reasoning, found.reasoning) if part)
         silent = bool(self.reasoning) and not self.text.strip() and self.finish_reason == "length"
         tokens = self.reasoning_tokens
-        if tokens is None and not told:
+        if tokens is None and not reasoning:
             tokens = 0
         elif tokens is None and self.completion_tokens is not None:
-            share = len(told) / (len(told) + len(found.answer))
+            share = len(reasoning) / (len(reasoning) + len(found.answer))
             tokens = round(share * self.completion_tokens)
-        return ReplyParts(found.answer, told, found.cut_off or silent, tokens)
+        return ReplyParts(found.answer, reasoning, found.cut_off or silent, tokens)
 
     completion = property(lambda self: self.text, doc="Same as ``text``.")
     completion_sequence_positions = property(
@@ -189,7 +191,7 @@ class RawCompletion(Fields):
 
 
 def _tops(given: Sequence[Any]) -> tuple[Any, ...]:
-    """Return tokens with their log-probabilities and those of the most likely alternatives."""
+    """Validate tokens with their log-probabilities and most likely alternatives."""
     try:
         return tuple(
             (storable(token, "token"), float(own), tuple((str(top), float(n)) for top, n in tops))
@@ -197,7 +199,8 @@ def _tops(given: Sequence[Any]) -> tuple[Any, ...]:
         )
     except (TypeError, ValueError):
         raise InvalidInputError(
-            "`top_logprobs` must be triples: token, log-probability, and pairs of the most likely tokens"
+            "`top_logprobs` must be triples of token, log-probability, and most likely tokens as "
+            "pairs"
         ) from None
 
 
@@ -216,7 +219,7 @@ class Scored(Fields):
 
     @property
     def by_choice(self) -> dict[str, float]:
-        """Log-likelihood by choice; the first one if choices are equal."""
+        """Log-likelihood by choice; if choices are equal, that of the first one."""
         return dict(zip(reversed(self.choices), reversed(self._numbers), strict=True))
 
     @property
@@ -225,7 +228,7 @@ class Scored(Fields):
         return dict(zip(self.choices, self.n_tokens or (), strict=False))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict; the logarithm of 0 is ``"-inf"``."""
+        """Return a JSON-serialisable dict, in which the logarithm of 0 is ``"-inf"``."""
         payload = Fields.to_dict(self)
         return {"loglikelihoods": encoded_numbers(payload.pop("_numbers")), **payload}
 
@@ -252,7 +255,7 @@ class RawLoglikelihood(Scored):
     is_greedy : sequence of bool, optional
         Whether each choice is the greedy generation.
     prompt, prompt_tokens, usage, error
-        As in `RawCompletion`.
+        See `RawCompletion`.
 
     Examples
     --------
@@ -320,7 +323,7 @@ class RawLoglikelihood(Scored):
 
 
 def _scores(given: Any, choices: Iterable[str]) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """Return numbers and choices in the order of the choices."""
+    """Return the numbers and the choices, in the order of the choices."""
     if isinstance(given, Mapping):
         choices = tuple(choices) or tuple(given)
         if set(choices) != set(given):
@@ -335,7 +338,7 @@ def _scores(given: Any, choices: Iterable[str]) -> tuple[tuple[float, ...], tupl
     )
     if texts and len(texts) != len(numbers):
         raise InvalidInputError(
-            f"`loglikelihoods` has {len(numbers)} numbers but there are {len(texts)} choices"
+            f"`loglikelihoods` has {len(numbers)} numbers, but there are {len(texts)} choices"
         )
     return numbers, texts
 
@@ -362,5 +365,5 @@ def _counts(given: Any, choices: tuple[str, ...], n: int) -> tuple[int, ...] | N
         validation.integer(value, f"n_tokens[{at}]", low=1) for at, value in enumerate(given)
     )
     if len(counts) != n:
-        raise InvalidInputError(f"`n_tokens` has {len(counts)} numbers but there are {n} choices")
+        raise InvalidInputError(f"`n_tokens` has {len(counts)} numbers, but there are {n} choices")
     return counts

@@ -1,8 +1,8 @@
 """Separation of a model's reasoning from its answer.
 
-Models write their reasoning between tags (``<think>…</think>``) or in a separate channel, or the
-server returns it in a separate field. Graders, judges and scorers see only the answer; the whole
-reply is stored.
+Reasoning may appear between tags (``<think>…</think>``), in a separate channel, or in a separate
+field of the server's response. Graders, judges and scorers see only the answer; the entire reply is
+stored.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
 Tags: TypeAlias = Sequence[tuple[str, str]]
-"""Pairs of opening and closing tags around reasoning."""
+"""Pairs of opening and closing tags that enclose reasoning."""
 REASONING_TAGS: tuple[tuple[str, str], ...] = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -27,7 +27,7 @@ REASONING_TAGS: tuple[tuple[str, str], ...] = (
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
     ("<|channel|>commentary<|message|>", "<|channel|>final<|message|>"),
 )
-"""Reasoning tags of current models, ignoring case; the last two are the channels of gpt-oss."""
+"""Reasoning tags of current models, regardless of case; the last two are gpt-oss channels."""
 CUT_OFF = "the reply ends inside its reasoning"
 """Reason for a missing answer."""
 _FENCE = "```"
@@ -44,7 +44,7 @@ _BARE_CHANNELS = re.compile(r"\s*analysis(.*?)assistantfinal(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ReplyParts:
-    """A reply divided into reasoning and answer.
+    """Reply split into reasoning and answer.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class ReplyParts:
     """
 
     answer: str
-    """Answer as seen by graders; empty if the reply ends before it."""
+    """Answer as seen by graders; empty if the reply ends before the answer starts."""
     reasoning: str = ""
     cut_off: bool = False
     """Whether the reply ends inside its reasoning, without an answer."""
@@ -62,26 +62,25 @@ class ReplyParts:
 
 
 def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = False) -> ReplyParts:
-    r"""Separate the reasoning in a reply from the answer.
+    r"""Split a reply into reasoning and answer.
 
-    Tags are recognised at the beginning of a line, outside of quotation marks and fenced code. An
-    unclosed opening tag at the start of the reply makes the whole reply reasoning. A closing tag
-    without an opening one ends reasoning that the prompt began.
+    Tags are recognised at the beginning of a line, outside of quotation marks and fenced code. If
+    an opening tag at the start of the reply is never closed, the whole reply is reasoning. A
+    closing tag without an opening one ends reasoning that was opened by the prompt.
 
     Parameters
     ----------
     text : str
         Whole reply.
     tags : sequence of (str, str)
-        Opening and closing tags, ignoring case. Without tags nothing is reasoning.
+        Opening and closing tags, ignoring case. Without tags, nothing is treated as reasoning.
     opened : bool, default False
         Whether the prompt ends with an opening tag; the reply then starts inside the reasoning.
 
     Returns
     -------
     ReplyParts
-        Reply with its answer stripped of leading blank lines; without reasoning, the unchanged
-        reply.
+        Reasoning and answer, without leading blank lines. A reply without reasoning is unchanged.
 
     Raises
     ------
@@ -131,32 +130,32 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
 
 
 def _has_tag(lowered: str, tags: Tags) -> bool:
-    """Return whether a text in lower case contains one of the tags."""
-    starts, wanted = _lowered(tags)
-    return any(map(lowered.__contains__, starts)) and any(map(lowered.__contains__, wanted))
+    """Return whether a lower-case text contains one of the tags."""
+    starts, tags_lowered = _lowered(tags)
+    return any(map(lowered.__contains__, starts)) and any(map(lowered.__contains__, tags_lowered))
 
 
 def ends_with_opening(lowered: str, tags: Tags) -> bool:
-    """Return whether a text in lower case ends with an opening tag.
+    """Return whether a lower-case text ends with an opening tag.
 
     Examples
     --------
     >>> ends_with_opening("so: <think>", REASONING_TAGS), ends_with_opening("so:", ())
     (True, False)
     """
-    _, wanted = _lowered(checked_tags(tags))
-    return lowered.endswith(wanted[::2])
+    _, tags_lowered = _lowered(checked_tags(tags))
+    return lowered.endswith(tags_lowered[::2])
 
 
 @lru_cache(maxsize=64)
 def _lowered(tags: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the first characters of tags, of which few texts have any, and the tags."""
-    wanted = tuple(tag.casefold() for pair in tags for tag in pair)
-    return frozenset(tag[0] for tag in wanted), wanted
+    """Return the first characters of the tags, for a quick test, and the tags in lower case."""
+    lowered = tuple(tag.casefold() for pair in tags for tag in pair)
+    return frozenset(tag[0] for tag in lowered), lowered
 
 
 def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:
-    """Return pairs of tags; raise if they are invalid."""
+    """Return pairs of tags; raise an error if they are invalid."""
     if tags == REASONING_TAGS:
         return REASONING_TAGS
     if isinstance(tags, str) or not isinstance(tags, Sequence):
@@ -173,7 +172,7 @@ def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:
 
 
 def cut_off_notes(n: int, total: int) -> list[str]:
-    """Return a note on replies that end inside their reasoning, if there are any.
+    """Return a note on replies that end inside their reasoning, if any.
 
     Examples
     --------
@@ -187,8 +186,8 @@ def cut_off_notes(n: int, total: int) -> list[str]:
 def _parts(answer: str, reasoning: Sequence[str]) -> ReplyParts:
     blank = _BLANK_LINES.match(answer)
     shown = answer[blank.end() :] if blank else answer
-    told = _joined(reasoning)
-    return ReplyParts(_END.sub("", shown), told, tokens=None if told else 0)
+    joined = _joined(reasoning)
+    return ReplyParts(_END.sub("", shown), joined, tokens=None if joined else 0)
 
 
 def _joined(reasoning: Sequence[str]) -> str:
@@ -202,20 +201,20 @@ def _pattern(texts: tuple[str, ...], before: str = "") -> re.Pattern[str]:
 
 
 def _openings(text: str, tags: tuple[tuple[str, str], ...]) -> Iterator[re.Match[str]]:
-    """Return the opening tags at the beginning of a line, or after a closing one."""
+    """Find the opening tags at the beginning of a line or after a closing tag."""
     ends = "|".join(re.escape(closing) for _, closing in tags)
     begins = rf"(?:^[ \t]*|(?:{ends})\s*)(?:<\|start\|>assistant)?"
     return _pattern(tuple(opening for opening, _ in tags), begins).finditer(text)
 
 
 def _closing(opening: re.Match[str], tags: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
-    """Return a pattern for a closing tag."""
+    """Return a pattern that matches a closing tag."""
     found = opening[1].casefold()
     return _pattern(tuple(closing for one, closing in tags if one.casefold() == found))
 
 
 def _closed_alone(text: str, tags: tuple[tuple[str, str], ...]) -> re.Match[str] | None:
-    """Return the last closing tag if there is no opening tag."""
+    """Find the last closing tag of a text without opening tags."""
     if _pattern(tuple(opening for opening, _ in tags)).search(text):
         return None
     found = None

@@ -1,4 +1,4 @@
-"""Answers with their samples, the input of graders."""
+"""Answers with their samples, which graders take as input."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
@@ -18,7 +18,7 @@ from eval_toolkit.models.responses.raw import RawLoglikelihood, Scored
 
 
 class _Answered(Fields):
-    """Common fields of answers with samples."""
+    """Fields shared by answers with samples."""
 
     __slots__ = ()
     ground_truth: str | tuple[str, ...] | None
@@ -35,7 +35,7 @@ def _truth(given: Any) -> str | tuple[str, ...] | None:
 
 
 class Completion(_Answered):
-    """Sample with the model's answer, the input of completion graders.
+    """Sample with the generated answer of a model, the input of completion graders.
 
     Parameters
     ----------
@@ -50,22 +50,22 @@ class Completion(_Answered):
     messages : sequence of Message, optional
         Conversation including the reply.
     raw_completion : str, optional
-        Answer before post-processing; by default ``completion``.
+        Answer before post-processing; by default, ``completion``.
     attempt : int
-        Number of the attempt at the unit.
+        Index of the attempt at the unit.
     prompt : str
-        Prompt as sent.
+        Prompt as sent to the model.
     prompt_tokens, completion_tokens : int, optional
         Numbers of tokens; also named ``prompt_sequence_positions`` and
         ``raw_completion_sequence_positions``.
     finish_reason : str, optional
-        As in `RawCompletion`.
+        See `RawCompletion`.
     context : object
-        Additional context from the task for graders.
+        Additional context that the task provides for graders.
     usage : Usage
-        Resources used.
+        Tokens, cost and latency.
     error : ErrorInfo, optional
-        Reason why there is no answer; graders are then not called.
+        Reason why there is no answer; in that case, graders are not called.
     reasoning : str
         Reasoning of the model, which is not part of the answer.
     cut_off : bool, default False
@@ -150,37 +150,37 @@ class Completion(_Answered):
         lambda self: self.completion_tokens, doc="Same as ``completion_tokens``."
     )
 
-    def _said_by(self, *roles: Role) -> list[str]:
+    def _texts_by_role(self, *roles: Role) -> list[str]:
         return [message.content for message in self.messages or () if message.role in roles]
 
     @property
     def system_user_instruction(self) -> str:
         """System and user messages, joined by blank lines."""
-        return "\n\n".join(self._said_by(Role.SYSTEM, Role.USER))
+        return "\n\n".join(self._texts_by_role(Role.SYSTEM, Role.USER))
 
     @property
     def user_instruction(self) -> str:
         """User messages, joined by blank lines."""
-        return "\n\n".join(self._said_by(Role.USER))
+        return "\n\n".join(self._texts_by_role(Role.USER))
 
     @property
     def first_user_instruction(self) -> str:
         """First user message; "" if there is none."""
-        return next(iter(self._said_by(Role.USER)), "")
+        return next(iter(self._texts_by_role(Role.USER)), "")
 
     @property
     def all_but_first_user_instruction(self) -> str:
         """All user messages except the first, joined by blank lines."""
-        return "\n\n".join(self._said_by(Role.USER)[1:])
+        return "\n\n".join(self._texts_by_role(Role.USER)[1:])
 
     @property
     def last_user_instruction(self) -> str:
         """Last user message; "" if there is none."""
-        return next(reversed(self._said_by(Role.USER)), "")
+        return next(reversed(self._texts_by_role(Role.USER)), "")
 
     @property
     def sanitized_completion(self) -> str:
-        """The answer with ``<|…|>`` broken up, so it is not parsed as a control token."""
+        """Answer in which ``<|…|>`` is broken up, so that it is not parsed as a control token."""
         return self.completion.replace("<|", "< |").replace("|>", "| >")
 
 
@@ -202,11 +202,11 @@ class Loglikelihood(_Answered, Scored):
     Parameters
     ----------
     loglikelihoods : sequence of float, or mapping from choice to float
-        As in `RawLoglikelihood`.
+        See `RawLoglikelihood`.
     choices, n_tokens, is_greedy
-        As in `RawLoglikelihood`.
+        See `RawLoglikelihood`.
     id, subject, ground_truth, attempt, prompt, prompt_tokens, context, usage, error
-        As in `Completion`.
+        See `Completion`.
 
     Examples
     --------
@@ -277,7 +277,7 @@ class Loglikelihood(_Answered, Scored):
 
     @property
     def margin(self) -> float | None:
-        """Margin between the most likely choice and the next; None for a single choice."""
+        """Difference in log-likelihood between the two most likely choices; None for one choice."""
         if len(self._numbers) < 2:
             return None
         first, second = sorted(self._numbers, reverse=True)[:2]

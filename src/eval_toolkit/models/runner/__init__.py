@@ -1,4 +1,4 @@
-"""Execution of many requests, with a journal for resuming."""
+"""Execution of many requests, with a journal from which runs are resumed."""
 
 from typing import TYPE_CHECKING
 

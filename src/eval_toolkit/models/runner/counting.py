@@ -1,4 +1,4 @@
-"""Counts of requests and their usage."""
+"""Counts of requests, and their usage."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def cut_answers(outcomes: Iterable[JobResult]) -> dict[str, int]:
 
 
 def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
-    """Return a note on truncated answers, if there are more than 1 %.
+    """Return a note on truncated answers if there are more than 1 %.
 
     Examples
     --------
@@ -52,19 +52,19 @@ def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
     n = sum(number for name, number in cut.items() if name != "empty")
     if n <= _NOTED * total:
         return []
-    how = ", ".join(f"{cut[name]:,} {said}" for name, said in CUT_REASONS.items() if name in cut)
+    how = ", ".join(f"{cut[name]:,} {cause}" for name, cause in CUT_REASONS.items() if name in cut)
     empty = f"; {cut['empty']:,} are empty and graded as such" if "empty" in cut else ""
     advice = "" if set(cut) <= {"content_filter", "empty"} else "; raise max_tokens"
     return [f"{n:,} of {total:,} answers were truncated: {how}{empty}{advice}"]
 
 
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
-    """Return the numbers of sent, reused, cached and failed requests, and their usage.
+    """Count sent, reused, cached and failed requests, and add up their usage.
 
-    Tokens are those of `Usage`. ``usage`` counts all answers, and ``usage_now`` those requested in this run; without prices
-    their ``cost`` is None. If there are any, both have ``cached_tokens``, which are part of
-    ``prompt_tokens``, and ``reasoning_tokens`` (between ``tags`` or as the server counts them), which
-    are part of ``completion_tokens``.
+    Tokens are counted as in `Usage`. ``usage`` covers all answers, and ``usage_now`` those
+    requested in this run; without prices, their ``cost`` is None. If there are any, both include
+    ``cached_tokens``, which are part of ``prompt_tokens``, and ``reasoning_tokens`` (between
+    ``tags`` or as counted by the server), which are part of ``completion_tokens``.
 
     Examples
     --------
@@ -72,16 +72,16 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
     0
     """
     new = [outcome for outcome in outcomes if not outcome.reused]
-    asked = [one for one in new if one.response is None or not one.response.usage.cached]
+    requested = [one for one in new if one.response is None or not one.response.usage.cached]
     usage = _usage(outcomes, tags)
-    usage_now = dict(usage) if len(asked) == len(outcomes) else _usage(asked, tags)
+    usage_now = dict(usage) if len(requested) == len(outcomes) else _usage(requested, tags)
     if not usage["cost"]:
         usage["cost"] = usage_now["cost"] = None
     return {
         "n_requests": len(outcomes),
-        "n_asked": len(asked),
+        "n_asked": len(requested),
         "n_reused": len(outcomes) - len(new),
-        "n_cached": len(new) - len(asked),
+        "n_cached": len(new) - len(requested),
         "n_failed_requests": sum(not outcome.ok for outcome in outcomes),
         "usage": usage,
         "usage_now": usage_now,

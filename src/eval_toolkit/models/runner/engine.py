@@ -1,4 +1,4 @@
-"""Request engine: workers that process a list of jobs and journal every answer.
+"""Request engine: workers that process a list of jobs and record every answer in a journal.
 
 Outcomes depend neither on the number of workers nor on the order in which they finish.
 """
@@ -39,7 +39,7 @@ _BEGIN_WITHIN_S = 5.0
 _END_WITHIN_S = 5.0
 """Seconds that an interrupted run waits for requests in flight, which may already be billed."""
 _BREATHE_EVERY = 64
-"""Number of requests between yields to the event loop, so a run can be cancelled."""
+"""Number of requests between yields to the event loop, so that a run can be cancelled."""
 
 
 def run_jobs(
@@ -53,26 +53,28 @@ def run_jobs(
     give_up_after: int | None = 50,
     patience_s: float | None = 0.0,
 ) -> JobResults:
-    """Query a model for all unanswered jobs; also works in notebooks.
+    """Send all unanswered jobs to a model; also works in notebooks.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs with unique unit, attempt and step.
+        Jobs, each with a unique combination of unit, attempt and step.
     model : Model
-        Model to query; closed at the end if possible.
+        Model to query; it is closed at the end if possible.
     journal : Journal, optional
-        Journal that receives every outcome, and is closed at the end. Its answers are reused;
-        errors are retried.
+        Journal that records every outcome and is closed at the end. Its answers are reused; errors
+        are retried.
     finished : mapping of key to Entry, optional
-        Additional answers that need no request: `read_entries` of an earlier run.
+        Additional answers that need not be requested, such as `read_entries` of an earlier run.
     concurrency : int, optional
-        Maximum number of concurrent requests; by default that recommended by the model, else 16.
+        Maximum number of concurrent requests; by default, the number recommended by the model, else
+        16.
     on_progress : callable, optional
-        Called with a `Progress` at the start, at the end, and at most ten times a second.
+        Callback that receives a `Progress` at the start, at the end, and at most ten times a
+        second.
     give_up_after : int or None, default 50
-        Number of consecutive failures after which requests stop; None for no limit. Failures caused
-        by the prompt (too long, refused) do not count.
+        Number of consecutive failures after which no more requests are sent; None for no limit.
+        Failures caused by the prompt (too long, refused) do not count.
     patience_s : float or None, default 0
         Seconds to wait for a server that is unavailable or refuses every request; None for 30
         minutes once it has answered, and 0 before.
@@ -87,7 +89,7 @@ def run_jobs(
     ------
     ModelError
         If a failure affects all requests, or there are too many consecutive failures. Finished
-        requests are in the journal, and the same call resumes from there.
+        requests are kept in the journal, from which the same call resumes.
     ArtifactError
         If the journal cannot be read or written.
     InvalidInputError, InvalidTypeError
@@ -134,24 +136,24 @@ async def run_jobs_async(
     patience_s: float | None = 0.0,
     close_model: bool = True,
 ) -> JobResults:
-    """Same as `run_jobs`, in the running event loop.
+    """Run `run_jobs` in the running event loop.
 
     Parameters
     ----------
     jobs, model, journal, finished, concurrency, on_progress, give_up_after, patience_s
-        As in `run_jobs`.
+        See `run_jobs`.
     close_model : bool, default True
-        Whether to close the model; False leaves it open for later calls in the same loop.
+        Whether to close the model; if False, it stays open for later calls in the same loop.
 
     Returns
     -------
     JobResults
-        As in `run_jobs`.
+        See `run_jobs`.
 
     Raises
     ------
     ModelError, ArtifactError, InvalidInputError, InvalidTypeError
-        As in `run_jobs`.
+        See `run_jobs`.
 
     Examples
     --------
@@ -189,7 +191,7 @@ async def run_jobs_async(
 
 
 class _Asking:
-    """One run of the engine."""
+    """State of one run of the engine."""
 
     tally: Tally
     patience: Patience
@@ -249,7 +251,7 @@ class _Asking:
         return found
 
     async def run(self, n_workers: int) -> None:
-        """Run until no job is pending; the first exception in a worker stops all of them."""
+        """Run until no job is pending; the first exception in a worker stops all workers."""
         workers = [asyncio.create_task(self._work()) for _ in range(n_workers)]
         if not workers:
             return
@@ -279,8 +281,8 @@ class _Asking:
     async def _ask(self, n: int) -> None:
         job = self.jobs[n]
         try:
-            said = await ask(self.model, job.request, self.places[n])
-            response = checked_response(said, job.request)
+            answer = await ask(self.model, job.request, self.places[n])
+            response = checked_response(answer, job.request)
             if (wrong := response.error) is not None:
                 kind = wrong.kind if wrong.kind in ModelError.KINDS else "other"
                 raise ModelError(wrong.message, kind=kind, status=wrong.status, tries=wrong.tries)
@@ -358,7 +360,7 @@ def _checked(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _places(jobs: Iterable[Job]) -> list[Place | None]:
-    """Return the position of each job among those with an identical request."""
+    """Return the position of each job among the jobs with an identical request."""
     n_equal: Counter[Request] = Counter()
     places: list[Place | None] = []
     for job in jobs:
@@ -375,7 +377,7 @@ def _error_info(failure: Exception) -> ErrorInfo:
 
 
 def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResults:
-    """Run in a new event loop in another thread; an interrupt ends both."""
+    """Run a coroutine in a new event loop in another thread; an interrupt ends both."""
     begun = threading.Event()
     ended: Future[JobResults] = Future()  # a pool may lose a thread whose start is interrupted
     under_way: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []

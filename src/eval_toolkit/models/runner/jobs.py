@@ -24,11 +24,11 @@ class Job:
     unit_id : str
         Id of the unit.
     attempt : int
-        Number of the attempt at the unit.
+        Index of the attempt at the unit.
     request : GenerateRequest or LoglikelihoodRequest
         Request to the model.
     step : str, default ""
-        Distinguishes several requests of one attempt.
+        Name that distinguishes the requests of one attempt.
 
     Raises
     ------
@@ -71,13 +71,13 @@ class JobResult:
     Parameters
     ----------
     job : Job
-        Job of the outcome.
+        Job that was run.
     response : RawCompletion or RawLoglikelihood, optional
         Answer of the model.
     error : ErrorInfo, optional
         Reason why there is no answer.
     reused : bool, default False
-        Whether the answer already existed.
+        Whether the answer was reused from the journal or an earlier run.
     request_hash : str, default ""
         Hash of request and model; see `request_hash`.
 
@@ -121,7 +121,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobResults(Sequence[JobResult]):
-    """Outcomes of all jobs, in order.
+    """Outcomes of all jobs in order.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class JobResults(Sequence[JobResult]):
     progress : Progress
         Final counts.
     notes : tuple of str
-        Notes, e.g. on unusable stored answers and damaged lines.
+        Notes for the user, e.g. on unusable stored answers and damaged lines.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class JobResults(Sequence[JobResult]):
         return sum(outcome.reused for outcome in self.outcomes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return counts and notes as a JSON-serialisable dict, without the answers."""
+        """Return the counts and notes, without the answers, as a JSON-serialisable dict."""
         return {
             "n_jobs": len(self),
             "n_errors": self.n_errors,

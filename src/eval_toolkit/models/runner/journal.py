@@ -1,7 +1,7 @@
-"""Journal with one line per finished request.
+"""Journal of a run with one line per finished request.
 
-A request is finished when its line is written. Lines are written immediately and synced to disk
-twice a second; a line truncated by a power failure is ignored.
+A request is finished once its line is written. Lines are written immediately and synced to disk
+twice a second; a line that was truncated by a power failure is ignored.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ _TAIL = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Finished request as stored.
+    """Finished request as stored in the journal.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Entry:
     response : mapping, optional
         Answer as JSON types.
     usage : mapping, optional
-        Resources used.
+        Tokens, cost and latency.
     error : mapping, optional
         Reason why there is no answer.
 
@@ -78,7 +78,7 @@ class Entry:
 
     @classmethod
     def of(cls, outcome: JobResult) -> "Entry":
-        """Return the entry for an outcome, with secrets removed from its error."""
+        """Create the entry for an outcome, with secrets removed from its error."""
         job, response, error = outcome.job, outcome.response, outcome.error
         return cls(
             *job.key,
@@ -89,7 +89,7 @@ class Entry:
         )
 
     def answer(self, job: Job, request_hash: str) -> JobResult | None:
-        """Return the outcome of a job if this entry is a valid answer to its request."""
+        """Return the outcome of a job if this entry contains a valid answer to its request."""
         if self.response is None or self.request_hash != request_hash:
             return None
         try:
@@ -123,7 +123,7 @@ class Entries(dict[Key, Entry]):
     def __init__(self) -> None:
         super().__init__()
         self.head: Mapping[str, Any] = {}
-        """Content of the first line, which names the model."""
+        """Contents of the first line, which names the model."""
         self.n_garbled = 0
         """Number of unreadable lines, not counting an incomplete last line."""
 
@@ -134,7 +134,7 @@ class Journal:
     Parameters
     ----------
     path : path
-        Path; created by the first `append`, existing content is kept.
+        Path of the file, which is created by the first `append`. Existing content is kept.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class Journal:
         self._head: dict[str, Any] = {"journal": JOURNAL_VERSION}
         self._file: int | None = None
         self._seen: tuple[tuple[int, int, int], Entries] | None = None
-        """State of the file and its entries when it was read last."""
+        """State of the file when it was last read, and its entries at that time."""
         self._syncing = Background(self._sync)
 
     def __enter__(self) -> "Journal":
@@ -161,16 +161,16 @@ class Journal:
         self.close()
 
     def read(self) -> Entries:
-        """Return the finished requests; for each key the last one.
+        """Return the last finished request for each key.
 
-        The entries are empty if there is no file. Another file, or a later version, raises
-        `ArtifactError`.
+        Returns no entries if there is no file. Raises `ArtifactError` if the file is not a journal
+        or has a later version.
         """
         entries = Entries()
         try:
             with open_regular(self.path) as stream:
-                told = os.fstat(stream.fileno())
-                state = (told.st_ino, told.st_size, told.st_mtime_ns)
+                stat = os.fstat(stream.fileno())
+                state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
                 if self._seen is not None and self._seen[0] == state:
                     return self._seen[1]
                 for line in lines_of(stream, self.path):
@@ -192,24 +192,24 @@ class Journal:
             check_version(self.path, found["journal"])
             entries.head = found
             return
-        told = request_of(found)
-        if told is not None:
-            usage = told.get("usage")
+        request = request_of(found)
+        if request is not None:
+            usage = request.get("usage")
             entry = Entry(
-                told["unit_id"],
-                told["attempt"],
-                told["step"],
-                told["hash"],
-                response=told.get("response"),
+                request["unit_id"],
+                request["attempt"],
+                request["step"],
+                request["hash"],
+                response=request.get("response"),
                 usage=usage if isinstance(usage, dict) else None,
-                error=told.get("error"),
+                error=request.get("error"),
             )
             entries[entry.key] = entry
         elif line.endswith(b"\n") and line.strip():
             entries.n_garbled += 1
 
     def describe(self, **head: Any) -> None:
-        """Set additional content of the first line before it is written."""
+        """Set additional content for the first line before it is written."""
         self._head |= redact_secrets(head)
 
     def append(self, entry: Entry) -> None:
@@ -259,12 +259,12 @@ class Journal:
         except OSError as error:
             raise ArtifactError(
                 f"{self.path}: the journal cannot be written: {error.strerror or error}; "
-                "finished requests are kept, and the same run resumes from there"
+                "finished requests are kept; repeat the run to resume"
             ) from error
 
 
 def _write_whole(file: int, data: bytes) -> None:
-    """Write all bytes, or truncate the file and raise."""
+    """Write all bytes; on failure, truncate the file and raise the error."""
     left = memoryview(data)
     try:
         while left:
@@ -276,7 +276,7 @@ def _write_whole(file: int, data: bytes) -> None:
 
 
 def _mend_last_line(file: int) -> int:
-    """Remove an incomplete last line, or terminate a complete one; return the size."""
+    """Remove an incomplete last line, or terminate a complete one; return the file size."""
     size = os.fstat(file).st_size
     tail, start = b"", size
     while start and b"\n" not in tail:

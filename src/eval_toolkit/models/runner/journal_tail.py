@@ -1,4 +1,4 @@
-"""Incremental reading of a growing journal, forward from a position or backward from its end."""
+"""Incremental reading of a growing journal, forward from a position or backward from the end."""
 
 import os
 from collections import Counter
@@ -21,14 +21,14 @@ _MARK = 256
 """Number of bytes before a position that identify a journal."""
 _BLOCK = 1 << 16
 _TAIL_LIMIT = 1 << 24
-"""Number of bytes at the end of a journal that are searched for the last entries."""
+"""Number of bytes, from the end of a journal, searched for the last entries."""
 
 _Key: TypeAlias = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RequestCounts(Displayed):
-    """Counts of finished requests, and the tokens they used.
+    """Counts of finished requests and of the tokens they used.
 
     Examples
     --------
@@ -41,19 +41,19 @@ class RequestCounts(Displayed):
     n_errors: int = 0
     """Number of requests that failed and have not been answered since."""
     reasons: tuple[tuple[str, int], ...] = ()
-    """Most common reasons for failures with their counts, most common first."""
+    """Most common reasons for failures and their counts, most common first."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return told | {"reasons": [list(reason) for reason in self.reasons]}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"reasons": [list(reason) for reason in self.reasons]}
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """A finished request, truncated for display.
+    """Finished request, truncated for display.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class JournalEntry:
     attempt: int
     step: str
     text: str | None = None
-    """Answer of at most 2 000 characters; log-likelihoods as numbers."""
+    """Answer, truncated to 2,000 characters; for log-likelihoods, the numbers."""
     error: str | None = None
     """Reason for a missing answer."""
 
@@ -81,11 +81,11 @@ class JournalEntry:
 
 @dataclass(slots=True)
 class Tally:
-    """Running counts of requests of one kind."""
+    """Running counts of one kind of requests."""
 
     n_answered: int = 0
     failed: dict[_Key, str] = field(default_factory=dict)
-    """Reason by failed request; a failed request may be repeated, an answered one is not."""
+    """Reason for each failed request, since a failed request may be repeated."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -120,22 +120,22 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JournalSoFar:
-    """Position in a journal, and the counts up to there."""
+    """Position in a journal and the counts up to that position."""
 
     offset: int = 0
     """Start of the next line."""
     mark: bytes = b""
-    """Bytes before the offset."""
+    """Bytes that precede the offset."""
     inode: int = 0
     answers: Tally = field(default_factory=Tally)
     judges: Tally = field(default_factory=Tally)
     n_garbled: int = 0
     modified: float | None = None
-    """Time when the journal was last written; None if there is none."""
+    """Time of the last write to the journal; None if there is no journal."""
 
 
 def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
-    """Count the lines after a position; an incomplete last line is left for the next call.
+    """Count the lines after a position, leaving an incomplete last line for the next call.
 
     Raises `ArtifactError` if the journal has a later version.
     """
@@ -143,8 +143,8 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
     if stream is None:
         return JournalSoFar()
     with stream:
-        told = os.fstat(stream.fileno())
-        if since.offset and not (since.inode == told.st_ino and _is_same(stream, since)):
+        stat = os.fstat(stream.fileno())
+        if since.offset and not (since.inode == stat.st_ino and _is_same(stream, since)):
             since = JournalSoFar()
         offset, mark, n_garbled = since.offset, since.mark, since.n_garbled
         answers, judges = since.answers.copy(), since.judges.copy()
@@ -163,11 +163,11 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
                 check_version(path, found["journal"])
             elif line.strip():
                 n_garbled += 1
-    return JournalSoFar(offset, mark, told.st_ino, answers, judges, n_garbled, told.st_mtime)
+    return JournalSoFar(offset, mark, stat.st_ino, answers, judges, n_garbled, stat.st_mtime)
 
 
 def last_entries(path: Path, n: int) -> list[JournalEntry]:
-    """Return the most recent finished requests, latest last, reading no more than needed."""
+    """Return the most recent finished requests, latest last, reading only what is needed."""
     entries: list[JournalEntry] = []
     stream = _opened(path)
     if stream is None:
@@ -176,14 +176,14 @@ def last_entries(path: Path, n: int) -> list[JournalEntry]:
         for line in _lines_from_the_end(stream):
             found = request_of(parsed_line(line))
             if found is not None:
-                entries.append(_shown(found))
+                entries.append(_journal_entry(found))
             if len(entries) == n:
                 break
     return entries[::-1]
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """Return an open journal, or None if there is none."""
+    """Open a journal; return None if there is none."""
     try:
         return open_regular(path)
     except FileNotFoundError:
@@ -195,13 +195,13 @@ def _opened(path: Path) -> BinaryIO | None:
 
 
 def _is_same(stream: BinaryIO, since: JournalSoFar) -> bool:
-    """Return whether a position belongs to this journal, judging by the bytes before it."""
+    """Return whether a position belongs to this journal, judged by the bytes before it."""
     stream.seek(since.offset - len(since.mark))
     return stream.read(len(since.mark)) == since.mark
 
 
 def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield complete lines, last one first, without reading the earlier ones."""
+    """Yield complete lines from the last to the first, reading the file as needed."""
     start = stream.seek(0, os.SEEK_END)
     stop = max(0, start - _TAIL_LIMIT)
     pieces: list[bytes] = []
@@ -221,7 +221,7 @@ def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
         yield b"".join(reversed(pieces))
 
 
-def _shown(found: Mapping[str, Any]) -> JournalEntry:
+def _journal_entry(found: Mapping[str, Any]) -> JournalEntry:
     key = whole_text(found["unit_id"]), found["attempt"], whole_text(found["step"])
     response = found.get("response")
     if response is None:

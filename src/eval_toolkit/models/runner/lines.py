@@ -12,7 +12,7 @@ JOURNAL_VERSION = 1
 
 
 def check_version(path: Path, version: Any) -> None:
-    """Raise ArtifactError if a journal has an unsupported version."""
+    """Raise `ArtifactError` if a journal has an unsupported version."""
     if version != JOURNAL_VERSION:
         raise ArtifactError(
             f"{path}: the journal has version {version!r}, but this version of eval-toolkit reads "
@@ -25,7 +25,7 @@ _SEALED = len(_SEAL) + 8 + len('",')
 
 
 def sealed_line(text: str) -> bytes:
-    r"""Return a JSON object as a line that begins with a checksum of the object.
+    r"""Encode a JSON object as a line that begins with a checksum of the object.
 
     Examples
     --------
@@ -37,9 +37,9 @@ def sealed_line(text: str) -> bytes:
 
 
 def parsed_line(line: bytes) -> Any:
-    """Return the content of a line, or None if it is not JSON or does not match its checksum.
+    """Parse a line; return None if it is not JSON or does not match its checksum.
 
-    Lines of earlier versions have no checksum.
+    Lines written by earlier versions have no checksum.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def parsed_line(line: bytes) -> Any:
 
 
 def request_of(found: Any) -> dict[str, Any] | None:
-    """Return a parsed line if it is a finished request with an answer or an error.
+    """Return a parsed line if it represents a finished request with an answer or an error.
 
     Examples
     --------

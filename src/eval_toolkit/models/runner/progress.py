@@ -30,37 +30,37 @@ class Progress:
     """Number of reused answers."""
     total: int = 0
     errors: int = 0
-    """Number of failed requests of this run."""
+    """Number of failed requests in this run."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
     elapsed_s: float = 0.0
     rate: float = 0.0
-    """Requests per second over the last seconds, without reused answers."""
+    """Requests per second over the last few seconds, without reused answers."""
     away_since: datetime | None = None
     """Time at which the server became unavailable; None if it is available."""
     stopping: bool = False
-    """Whether the run was interrupted and only waits for requests in flight."""
+    """Whether the run was interrupted and is only waiting for requests in flight."""
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated remaining seconds at the current rate; None before the first answer."""
+        """Estimated remaining time in seconds at the current rate; None before the first answer."""
         if self.done == self.total:
             return 0.0
         return (self.total - self.done) / self.rate if self.rate > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        told = {name: getattr(self, name) for name in self.__slots__}
+        """Return a JSON-serialisable dict."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
         away = None if self.away_since is None else self.away_since.isoformat(timespec="seconds")
-        return {**told, "away_since": away, "eta_s": self.eta_s}
+        return {**fields, "away_since": away, "eta_s": self.eta_s}
 
 
 OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class Tally:
-    """Counter that reports to a callback at most ten times a second."""
+    """Count requests, and report to a callback at most ten times a second."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Tally:
         self.tell()
 
     def count(self, response: Response | None) -> None:
-        """Count an answer, or a failure."""
+        """Count an answer or a failure."""
         self.asked += 1
         if response is None:
             self.errors += 1

@@ -36,7 +36,7 @@ _JSON_PROMPT = "prompt_is_json"
 
 
 def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
-    """Return outcomes as columns, one row per job.
+    """Convert outcomes to columns with one row per job.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
     rows = []
     seen: set[str] = set()
     for outcome in outcomes:
-        kind, prompt, params = _taken_apart(outcome.job.request)
+        kind, prompt, params = _split_request(outcome.job.request)
         digest = sha256_text(prompt)
         entry = Entry.of(outcome)
         rows.append(
@@ -85,7 +85,7 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
 
 
 def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
-    """Return the finished requests in stored columns, for `run_jobs`.
+    """Read the finished requests from stored columns, to pass to `run_jobs`.
 
     Parameters
     ----------
@@ -113,17 +113,17 @@ def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
 
 
 def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
-    """Return the outcomes in stored columns, with their requests.
+    """Read the outcomes and their requests from stored columns.
 
     Parameters
     ----------
     columns : mapping of str to sequence
-        As in `read_entries`.
+        See `read_entries`.
 
     Returns
     -------
     list of JobResult
-        Outcomes equal to the stored ones, in the same order; answers count as reused.
+        Outcomes equal to the stored ones, in the same order; their answers count as reused.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _outcome(entry: Entry, request: Request, row: int) -> JobResult:
     return JobResult(job, response, reused=True, request_hash=entry.request_hash)
 
 
-def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
+def _split_request(request: Request) -> tuple[str, str, dict[str, Any]]:
     """Split a request into kind, prompt (as JSON if it is not a string) and parameters."""
     params = request.to_dict()
     kind, prompt = params.pop("kind"), params.pop("prompt")
@@ -186,13 +186,13 @@ def _put_together(kind: str, prompt: str, params: dict[str, Any]) -> Request:
         given = parse_json(prompt, "prompt", strict=False)
         if isinstance(given, list):
             given = tuple(Message(role, content) for role, content in given)
-    made = GenerateRequest if kind == "generate" else LoglikelihoodRequest
-    request: Request = made(prompt=given, **params)
+    constructor = GenerateRequest if kind == "generate" else LoglikelihoodRequest
+    request: Request = constructor(prompt=given, **params)
     return request
 
 
-def _rows(columns: Mapping[str, Any], wanted: Iterable[str]) -> Iterable[dict[str, Any]]:
-    names = (*COLUMNS[:4], *wanted)
+def _rows(columns: Mapping[str, Any], required: Iterable[str]) -> Iterable[dict[str, Any]]:
+    names = (*COLUMNS[:4], *required)
     missing = [name for name in names if name not in columns]
     if missing:
         raise ArtifactError(f"stored responses have no column {missing[0]!r}")

@@ -1,6 +1,6 @@
 "use strict";
-// Everything here adds to a page that is whole without it: charts that answer to the pointer,
-// tables that sort, a slider over thresholds, a choice of light and dark.
+// Progressive enhancement of a page that works without scripts: interactive charts, sortable
+// tables, a threshold slider, and a switch between light and dark themes.
 (function () {
   const root = document.documentElement;
 
@@ -24,23 +24,23 @@
     if (!spec || !place || place.dataset.drawn) return;
     place.dataset.drawn = "1";
     const still = place.querySelector("svg");
-    // In its place from the start, so that its width is known; seen when it is whole.
+    // Inserted at once, so that its width is known, but hidden until it is complete.
     const live = document.createElement("div");
     live.className = "coming";
     place.append(live);
-    // Expressions are interpreted, never compiled: no text of a chart becomes code.
+    // Interpret expressions instead of compiling them, so no text in a chart becomes code.
     vegaEmbed(live, JSON.parse(spec.textContent), {
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, hover: false,
       tooltip: { theme: "custom", disableDefaultStyle: true }, logLevel: 1
     }).then(function () {
       live.classList.remove("coming");
       if (still) still.remove();
-      if (place.scrollWidth > place.clientWidth) { // then the keyboard must reach it, too
+      if (place.scrollWidth > place.clientWidth) { // must then be reachable by keyboard
         place.tabIndex = 0;
         place.setAttribute("role", "group");
         place.setAttribute("aria-label", "Chart that scrolls sideways");
       }
-    }).catch(function () { live.remove(); /* the still picture stays */ });
+    }).catch(function () { live.remove(); /* keep the static image */ });
   }
 
   function charts() {
@@ -52,12 +52,12 @@
         if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target.closest("figure")); }
       });
     }, { rootMargin: "300px" });
-    // The chart, not its figure: one that narrow screens hide is drawn when it is shown.
+    // Observe the chart, not its figure: a chart hidden on narrow screens is drawn once visible.
     figures.forEach(function (figure) { seen.observe(figure.querySelector(".chart")); });
   }
 
   function key(cell) {
-    // A cell that holds a number says so; any other is sorted by its text.
+    // Numeric cells have a data-sort attribute; all others are sorted by their text.
     const given = cell.dataset.sort;
     return given === undefined ? cell.textContent.trim().toLowerCase() : Number(given);
   }
@@ -104,7 +104,7 @@
     return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
   }
 
-  // A threshold in six digits; "exactly" says the rest where that is not all of it.
+  // Format a threshold with six digits, and in full if digits were dropped.
   function digits(value) {
     const short = Number(value.toPrecision(6));
     return short === value ? { short: String(value), exact: "" }
@@ -132,7 +132,7 @@
       return text !== "" && Number.isFinite(value) && value >= 0 ? value : null;
     };
 
-    // The slider is on the scale of the scores; between two thresholds, the next one counts alike.
+    // The slider is on the scale of the scores; values between two thresholds select the higher one.
     let place = counts.start;
     function nearest(value) {
       let low = 0, high = counts.thresholds.length - 1;
@@ -164,8 +164,8 @@
       const total = priced ? alarm * now.fp + miss * now.fn : null;
       shown("cost").textContent = priced ? String(Number(total.toPrecision(12))) : "undefined";
       shown("cost-per-row").textContent = priced
-        ? "(" + (total / (counts.n_positive + counts.n_negative)).toPrecision(3) + " a row)"
-        : "(a cost is a number from 0)";
+        ? "(" + (total / (counts.n_positive + counts.n_negative)).toPrecision(3) + " per row)"
+        : "(enter costs of at least 0)";
       box.querySelectorAll("[data-jump]").forEach(function (button) {
         button.setAttribute("aria-pressed", String(Number(button.dataset.jump) === place));
       });
@@ -189,7 +189,7 @@
     }
 
     slider.addEventListener("input", function () { place = nearest(Number(slider.value)); show(); });
-    slider.addEventListener("keydown", function (event) { // arrows go threshold by threshold
+    slider.addEventListener("keydown", function (event) { // arrow keys step through the thresholds
       const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
       if (step) { event.preventDefault(); go(place + step); }
     });
@@ -217,7 +217,7 @@
     });
   }
 
-  // On paper nobody can open anything.
+  // Expand all collapsed details for printing.
   function paper() {
     let opened = [];
     window.addEventListener("beforeprint", function () {
@@ -230,8 +230,8 @@
     });
   }
 
-  // Each by itself: what fails keeps nothing else from working.
+  // Run separately, so that an error in one feature does not disable the others.
   [theme, explorers, sortable, paper, charts].forEach(function (part) {
-    try { part(); } catch (error) { /* the page is whole without it */ }
+    try { part(); } catch (error) { /* the page works without it */ }
   });
 })();

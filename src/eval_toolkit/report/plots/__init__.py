@@ -1,7 +1,7 @@
 """Altair charts for notebooks, reports and papers.
 
-``chart_a + chart_b`` layers one chart over the other; there is no ``ax``. `set_plot_style` gives
-the charts of a session the style of files written by `save_figure`.
+``chart_a + chart_b`` layers one chart over the other; there is no ``ax``. `set_plot_style` applies
+the style of `save_figure` to all charts in a session.
 """
 
 from typing import TYPE_CHECKING

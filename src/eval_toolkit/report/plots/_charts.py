@@ -1,4 +1,4 @@
-"""Chart helpers: inline data, clean text, sizes."""
+"""Chart helpers: inline data, sanitised text, sizes."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.report.plots.style import DEFAULT_FIGSIZE
 
 MAX_TEXT = 120
-"""Maximum length of a name or a reason in a chart."""
+"""Maximum length of a name or reason in a chart."""
 
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]+"
@@ -25,7 +25,7 @@ PIXELS_PER_INCH = 72
 
 
 class Chart(Protocol):
-    """Altair chart, a ``Chart`` or a ``LayerChart``."""
+    """Protocol of Altair charts, such as ``Chart`` and ``LayerChart``."""
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the Vega-Lite specification with its data."""
@@ -41,12 +41,12 @@ class Chart(Protocol):
 
 
 def altair() -> Any:
-    """Return the altair module; raise an error with installation advice if it is missing."""
+    """Return the altair module; if it is missing, raise an error with installation advice."""
     return require("altair", feature="eval_toolkit.report.plots", extra="report")
 
 
 def clean(text: object, *, limit: int = MAX_TEXT) -> str:
-    r"""Return a string on one line without control characters, cut to ``limit`` characters.
+    r"""Return a string as one line without control characters, truncated to ``limit`` characters.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def unique_names(names: Iterable[object]) -> list[str]:
 
 
 def rounded(value: float, digits: int = 4) -> float:
-    """Round a number for use in a specification; −0 becomes 0."""
+    """Round a number for use in a specification, replacing −0 by 0."""
     return round(float(value), digits) + 0.0
 
 
@@ -100,7 +100,7 @@ def significant(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 5)
 
 
 def even_edges(low: float, high: float, n_bins: int, name: str) -> FloatArray:
-    """Return the edges of equal-width bins; the range is widened if the values are too close.
+    """Return the edges of equal-width bins, widening the range if its ends are too close.
 
     Examples
     --------
@@ -165,8 +165,8 @@ def finished(
 def heading(value: object, name: str) -> str:
     r"""Return a string that is safe as an axis title or in tooltips.
 
-    Vega-Lite inserts these titles into expressions and escapes quotes, but not backslashes, so
-    a title could end its string literal. A similar-looking character replaces backslashes.
+    Vega-Lite inserts titles into expressions and escapes quotes but not backslashes, so a title
+    could end its string literal. Backslashes are replaced by a similar-looking character.
 
     Examples
     --------

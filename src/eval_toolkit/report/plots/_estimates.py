@@ -1,4 +1,4 @@
-"""Values with intervals from results, JSON or triples."""
+"""Parse values with intervals from results, JSON or triples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _HIGHS = ("ci_high", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Row of a forest plot: a value with its interval, or the reason why it is missing."""
+    """Row of a forest plot: a value with its interval, or the reason why the value is missing."""
 
     name: str
     value: float | None
@@ -34,7 +34,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether both ends of the interval are known."""
+        """Whether the interval has both bounds."""
         return self.low is not None and self.high is not None
 
     def shown(self, *, signed: bool = False) -> str:
@@ -55,7 +55,7 @@ class Estimate:
 def estimates(values: Mapping[Any, Any], argument: str) -> list[Estimate]:
     """Convert every entry of a mapping to an `Estimate` with a unique name, in order.
 
-    A value that is not finite is an error, and so is an empty mapping.
+    Raises if a value is not finite or the mapping is empty.
     """
     if not isinstance(values, Mapping):
         raise InvalidTypeError(
@@ -114,15 +114,15 @@ def _estimate(value: Any, name: str, where: str) -> Estimate:
 def _from_sequence(value: Sequence[Any], name: str, where: str) -> Estimate:
     if len(value) != 3:
         raise InvalidInputError(
-            f"{where} has {len(value)} entries; a triple is value, lower and upper end"
+            f"{where} has {len(value)} entries; a triple must be (value, lower, upper)"
         )
     point, low, high = (validation.number(part, where) for part in value)
     _in_order(low, high, where)
     # Some methods yield intervals that exclude the value and flag it; a triple has no such flag.
     if not low <= point <= high:
         raise InvalidInputError(
-            f"{where} has the value {point:g} outside of [{low:g}, {high:g}]; a triple is value, "
-            "lower and upper end"
+            f"{where} has the value {point:g} outside of [{low:g}, {high:g}]; a triple must be "
+            "(value, lower, upper)"
         )
     return Estimate(name=name, value=point, low=low, high=high)
 
@@ -138,7 +138,9 @@ def _ends(source: Any, where: str) -> tuple[float | None, float | None]:
 
 def _in_order(low: float, high: float, where: str) -> None:
     if low > high:
-        raise InvalidInputError(f"{where} runs from {low:g} to {high:g}; the lower end comes first")
+        raise InvalidInputError(
+            f"{where} has the interval [{low:g}, {high:g}]; the lower bound must come first"
+        )
 
 
 def _first(source: Any, names: tuple[str, ...]) -> Any:
@@ -151,6 +153,6 @@ def _first(source: Any, names: tuple[str, ...]) -> Any:
 
 def _no_number(value: Any, where: str) -> InvalidTypeError:
     return InvalidTypeError(
-        f"{where} is {value!r:.80}; give a number, a result with `ci_low` and `ci_high`, or a "
-        "triple of value, lower and upper end"
+        f"{where} is {value!r:.80}; pass a number, a result with `ci_low` and `ci_high`, or a "
+        "triple (value, lower, upper)"
     )

@@ -1,4 +1,4 @@
-"""Layers of forest plots: rows from top to bottom, values from left to right."""
+"""Layers of forest plots: one row per name, with values on the x axis."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
 
 class Rows:
-    """Named rows of a forest plot, with values from left to right and text at the right."""
+    """Named rows of a forest plot, with values on the x axis and text columns on the right."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Rows:
         return [mark.encode(x=self._x("x"), x2=self._alt.datum(0), tooltip=self._tooltip())]
 
     def intervals(self, *, dark: bool) -> list[Any]:
-        """Draw the intervals; use a dark colour on top of bars."""
+        """Draw the intervals, in a dark colour if they are on top of bars."""
         records = [record for record in self._known if "low" in record]
         if not records:
             return []
@@ -101,7 +101,7 @@ class Rows:
         return layers
 
     def points(self, *, open_at: float | None) -> list[Any]:
-        """Draw the values; hollow if undecided or if the interval contains ``open_at``."""
+        """Draw the values, hollow if undecided or if the interval contains ``open_at``."""
         layers = []
         for verdict, colour in _COLOURS.items():
             own = [record for record in self._known if self._verdicts[record["name"]] == verdict]
@@ -136,7 +136,7 @@ class Rows:
         return layers
 
     def numbers(self) -> list[Any]:
-        """Draw value, interval and n in columns to the right of the plot."""
+        """Draw value, interval and n as text columns to the right of the plot."""
         alt = self._alt
         layers = []
         if self._known:
@@ -150,7 +150,7 @@ class Rows:
         return layers
 
     def _room(self, start: int) -> Any:
-        """Return the maximum length of text in the plot, up to the end of the columns."""
+        """Return the maximum width of text in the plot, up to the end of the columns."""
         columns = self._text_width + (14 + self._n_width if self._n_width else 0)
         return self._alt.ExprRef(f"max(40, width - {start} + {10 + columns if columns else 0})")
 

@@ -1,4 +1,4 @@
-"""Common parts of ROC and precision-recall charts."""
+"""Shared parts of ROC and precision-recall charts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
 
 
 class Axes:
-    """Axes from 0 to 1 of a ROC or precision-recall chart, with its layers."""
+    """Axes from 0 to 1 for a ROC or precision-recall chart, with methods that return its layers."""
 
     def __init__(self, x_title: str, y_title: str) -> None:
         self._alt = altair()
@@ -82,7 +82,7 @@ class Axes:
         return [marked.encode(tooltip=tooltip), text.encode(text="text:N")]
 
     def notes(self, text: str, *, right: bool, baseline: bool) -> list[Any]:
-        """Write the name of the curve in an empty corner, and the meaning of the grey curve below it."""
+        """Write the name of the curve in an empty corner, with the baseline's name below it."""
         alt = self._alt
         lines: list[tuple[str, dict[str, str], int]] = [(text, {}, -16 if baseline else 0)]
         if baseline:
@@ -98,7 +98,7 @@ class Axes:
 
 
 def points(x: ArrayLike, y: ArrayLike) -> list[dict[str, Any]]:
-    """Return points as rows, rounded to visible precision."""
+    """Return points as rows of data, rounded to the precision that is visible."""
     return [
         {"x": a, "y": b}
         for a, b in zip(significant(np.asarray(x)), significant(np.asarray(y)), strict=True)
@@ -124,7 +124,7 @@ def from_zero(recall: FloatArray, precision: FloatArray) -> tuple[FloatArray, Fl
 
 
 def baseline(axes: Axes, curve: Any, *, steps: bool) -> list[Any]:
-    """Return the layers of the baseline curve, if there is one."""
+    """Return the layers of the baseline curve, if given."""
     if curve is None:
         return []
     if isinstance(curve, metrics.PrCurve):
@@ -148,7 +148,7 @@ def baseline(axes: Axes, curve: Any, *, steps: bool) -> list[Any]:
 
 
 def band_layers(axes: Axes, band: CurveBand | None, kind: str, n_rows: int) -> list[Any]:
-    """Return the layers of a band, if there is one; raise if its kind or rows differ."""
+    """Return the layers of a band, if given; raise if it belongs to another curve."""
     if band is None:
         return []
     if not isinstance(band, CurveBand):

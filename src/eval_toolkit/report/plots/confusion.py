@@ -1,4 +1,4 @@
-"""Confusion matrices side by side, as one chart."""
+"""Charts of confusion matrices, side by side."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
 _COLUMNS = 3
 _DARK = {1: 0.65, 0: 0.9}
-"""Row share above which text is light, by cell type: 1 for correct (blue), 0 for wrong (red)."""
+"""Row share above which text is light, for correct (1, blue) and wrong (0, red) cells."""
 
 
 def plot_confusion_matrix_grid(

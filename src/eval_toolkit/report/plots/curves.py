@@ -126,7 +126,7 @@ def plot_pr_curve(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw the precision-recall curve with the chance precision.
+    """Draw the precision-recall curve with the precision of a random ranking.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def plot_threshold_curves(
 
 
 def _steps(thresholds: FloatArray, rates: FloatArray, name: str) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of a rate curve; for probabilities it spans thresholds 0 to 1."""
+    """Return the corners of a rate curve, which spans thresholds 0 to 1 for probabilities."""
     x, y = thresholds[::-1], rates[::-1]
     if _are_probabilities(thresholds):
         x, y = np.append(0.0, x), np.append(y[0], y)

@@ -33,18 +33,18 @@ def plot_bootstrap_distribution(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw the bootstrap replicates of a difference with the interval and zero.
+    """Draw a histogram of bootstrap replicates of a difference, with the interval and zero.
 
     Parameters
     ----------
     deltas : array-like of shape (n,)
         Replicates, such as ``paired_bootstrap_diff(…, return_samples=True).samples``.
     ci_low, ci_high : float
-        Ends of the shaded interval.
+        Bounds of the interval, which is shaded.
     bins : int, default 30
-        Number of equal-width bins over the replicates.
+        Number of equal-width bins over the range of the replicates.
     value_label : str, default "Difference"
-        Label of the replicates.
+        Axis label of the replicates.
     title : str, optional
         Title above the chart.
     figsize : pair of float, optional
@@ -58,7 +58,7 @@ def plot_bootstrap_distribution(
     Raises
     ------
     InvalidInputError
-        If a number is not finite, or the lower end of the interval exceeds the upper end.
+        If a number is not finite, or ``ci_low`` exceeds ``ci_high``.
     MissingExtraError
         If Altair is not installed.
 
@@ -141,7 +141,7 @@ def plot_pareto_frontier(
     cost : array-like of shape (n,)
         Cost of each point; lower is better.
     metric : array-like of shape (n,)
-        Quality of the same points.
+        Quality of each point.
     point_labels : sequence of str
         Names of the points.
     higher_metric_is_better : bool, default True
@@ -161,7 +161,7 @@ def plot_pareto_frontier(
     Raises
     ------
     InvalidInputError
-        If the columns are not finite or differ in length.
+        If the arrays contain values that are not finite, or differ in length.
     MissingExtraError
         If Altair is not installed.
 
@@ -229,7 +229,7 @@ def _by_cost(row: dict[str, Any]) -> float:
 
 
 def _frontier(cost: FloatArray, gain: FloatArray) -> BoolArray:
-    """Return which points are Pareto optimal."""
+    """Return a mask of the Pareto-optimal points."""
     best = np.zeros(len(cost), dtype=np.bool_)
     reached = -np.inf
     for price in np.unique(cost):
@@ -242,7 +242,7 @@ def _frontier(cost: FloatArray, gain: FloatArray) -> BoolArray:
 
 
 def _roomy(values: FloatArray) -> Any:
-    """Return a scale with room for labels next to the last points."""
+    """Return a scale that leaves room for labels next to the last points."""
     low, high = float(values.min()), float(values.max())
     room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
     return altair().Scale(domain=[low - room / 2, high + room], nice=True, zero=False)

@@ -20,13 +20,13 @@ def plot_forest(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw one value with its interval per slice; missing values show the reason.
+    """Draw one value with its interval per slice; missing values are replaced by the reason.
 
     Parameters
     ----------
     values : mapping of str to result
         Cells such as `MetricResult`, intervals such as `BootstrapCI`, the JSON of either, triples
-        (value, low, high), or numbers; drawn in the order given.
+        (value, low, high), or numbers; drawn in the given order.
     value_label : str, default "Value"
         Label of the values, with their unit.
     reference : float, optional
@@ -46,14 +46,14 @@ def plot_forest(
     InvalidInputError
         If there are no values, one is not finite, or the value of a triple is outside its interval.
     InvalidTypeError
-        If a value has none of these types.
+        If a value is of an unsupported type.
     MissingExtraError
         If Altair is not installed.
 
     Notes
     -----
-    A skipped cell is shown as grey text with its reason. A cell with an error is a red triangle
-    with its reason in bold, since it points to a bug.
+    A skipped cell is shown as grey text with its reason. A cell with an error is shown as a red
+    triangle with its reason in bold, since errors indicate bugs.
 
     Examples
     --------
@@ -81,14 +81,14 @@ def plot_differences(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw paired differences around zero; filled points have intervals that exclude zero.
+    """Draw paired differences around zero, with filled points if the interval excludes zero.
 
     Parameters
     ----------
     values : mapping of str to result
         `PairedBootstrapCI` or other values accepted by `plot_forest`. ``p_value`` and
-        ``p_adjusted`` are shown in tooltips. A ``verdict`` of "better" is blue with ↑, "worse" is
-        red with ↓, "different" is black with ≠, any other is grey and hollow.
+        ``p_adjusted`` are shown in tooltips. Values with the ``verdict`` "better" are blue with ↑,
+        "worse" red with ↓, "different" black with ≠, and all others grey and hollow.
     value_label : str, default "Difference"
         Label of the differences, such as "ROC-AUC of B − A".
     title, figsize

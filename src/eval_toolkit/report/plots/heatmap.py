@@ -34,7 +34,7 @@ def plot_slice_metric_heatmap(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw a metric by two slicing variables; cells without a value stay empty.
+    """Draw a metric by two slicing variables, leaving cells without a value empty.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def plot_slice_metric_heatmap(
     value_label : str, default "Value"
         Label of the values.
     value_range : pair of float, optional
-        Values of the lightest and the darkest cell; by default the range of the data.
+        Values mapped to the lightest and the darkest colour; by default the range of the data.
     title : str, optional
         Title above the chart.
     figsize : pair of float, optional
@@ -59,7 +59,7 @@ def plot_slice_metric_heatmap(
     Raises
     ------
     InvalidInputError
-        If the grid is not a table of numbers, or the labels do not fit it.
+        If the grid is not a 2-D array of numbers, or the labels do not match its shape.
     MissingExtraError
         If Altair is not installed.
 

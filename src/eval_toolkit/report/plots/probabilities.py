@@ -24,7 +24,7 @@ from eval_toolkit.report.plots._charts import (
 from eval_toolkit.report.plots.style import PALETTE
 
 _STRIP = 0.2
-"""Height of the bar strip of counts below a reliability diagram, in units of the rate axis."""
+"""Height of the strip of count bars below a reliability diagram, in units of the rate axis."""
 
 
 def plot_reliability_diagram(
@@ -49,11 +49,11 @@ def plot_reliability_diagram(
     n_bins : int, default 10
         Number of bins, at least 2.
     strategy : {"uniform", "quantile"}, default "uniform"
-        Bins of equal width or of equal mass.
+        Whether bins have equal width or equal numbers of rows.
     confidence : float, default 0.95
         Confidence level of each bin's Wilson interval.
     groups : array-like of shape (n,), optional
-        Groups of rows that are not independent; intervals account for them.
+        Groups of rows that are not independent, which the intervals account for.
     title : str, optional
         Title above the chart.
     figsize : pair of float, optional
@@ -62,7 +62,7 @@ def plot_reliability_diagram(
     Returns
     -------
     Chart
-        Altair ``LayerChart``; the bars below show the number of rows per bin.
+        Altair ``LayerChart``, with bars for the number of rows per bin below the diagram.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def plot_score_histograms(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw score histograms of classes or groups with common bins.
+    """Draw score histograms of classes or groups, using the same bins.
 
     Parameters
     ----------
@@ -195,11 +195,11 @@ def plot_score_histograms(
     bins : int, default 30
         Number of equal-width bins over [0, 1], or over the range of the data.
     density : bool, default True
-        Whether to scale each group to area 1; False shows counts.
+        Whether to normalise each histogram to area 1; otherwise counts are shown.
     label_formatter : callable, default str
-        Function that returns the label of a key.
+        Function that returns the display label of a key.
     sort_key : callable, optional
-        Sort key of the groups; by default the given order.
+        Sort key for the groups; by default, the given order is kept.
     title : str, optional
         Title above the chart.
     figsize : pair of float, optional
@@ -208,13 +208,13 @@ def plot_score_histograms(
     Returns
     -------
     Chart
-        Altair ``LayerChart``: up to two groups are overlaid; more are stacked vertically on a
+        Altair ``LayerChart``: one or two groups are overlaid, more are stacked vertically on a
         common scale.
 
     Raises
     ------
     InvalidInputError
-        If there are no scores, one is not finite, or their range is too wide to draw.
+        If there are no scores, a score is not finite, or their range is too wide to draw.
     InvalidTypeError
         If ``scores`` is not a mapping.
     MissingExtraError

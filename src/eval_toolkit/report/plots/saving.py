@@ -1,4 +1,4 @@
-"""Export of charts as PNG, SVG or PDF files with provenance."""
+"""Save charts as PNG, SVG or PDF files with provenance."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from eval_toolkit.report.plots.style import PLOT_STYLE
 
 _SUFFIXES = frozenset({".png", ".pdf", ".svg"})
 _PNG_HEAD = 8 + 25
-"""Number of bytes of the PNG signature and header chunk."""
+"""Size of the PNG signature and header chunk, in bytes."""
 
 
 def save_figure(
@@ -50,8 +50,8 @@ def save_figure(
     permitted_suffixes : collection of str, default {".png", ".pdf", ".svg"}
         Allowed suffixes.
     skip_env_var : str, optional
-        Name of an environment variable; nothing is written if it is set to anything but "", "0" or
-        "false".
+        Name of an environment variable; if it is set to anything but "", "0" or "false", nothing is
+        written.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def _rendered(chart: Any, suffix: str, dpi: int) -> bytes:
 
 
 def _vega_lite_version(converter: Any) -> str:
-    """Return Altair's Vega-Lite version if the converter supports it, else its newest version."""
+    """Return Altair's Vega-Lite version if the converter supports it, else its newest one."""
     wanted = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
     known: list[str] = converter.get_vegalite_versions()
     return wanted if wanted in known else known[-1]
@@ -148,14 +148,14 @@ def _merged(under: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_texts(png: bytes, provenance: Mapping[str, Any]) -> bytes:
-    """Return the PNG with one text chunk per entry after its header."""
+    """Insert one text chunk per entry after the header of a PNG."""
     texts = {"Software": f"eval-toolkit, altair {version('altair')}", **provenance}
     chunks = b"".join(_text_chunk(str(name), value) for name, value in texts.items())
     return png[:_PNG_HEAD] + chunks + png[_PNG_HEAD:]
 
 
 def _text_chunk(name: str, value: Any) -> bytes:
-    """Return an ``iTXt`` chunk: Latin-1 keyword of at most 79 bytes, UTF-8 text."""
+    """Return an ``iTXt`` chunk with a Latin-1 keyword of at most 79 bytes and UTF-8 text."""
     keyword = "".join(c if " " <= c <= "~" else "?" for c in name).strip()[:79].strip() or "?"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     body = b"iTXt" + keyword.encode("latin-1") + b"\0\0\0\0\0"

@@ -1,7 +1,8 @@
 """Static images of charts, drawn in a separate process.
 
-vl-convert crashes on strings that it cannot draw. `shown_spec` escapes the characters known to
-cause this; the separate process isolates other crashes. One worker draws all charts.
+vl-convert crashes on strings that it cannot draw. `shown_spec` escapes the characters that are
+known to cause crashes; the separate process isolates any others. One worker process draws all
+charts.
 """
 
 import base64
@@ -13,14 +14,14 @@ from eval_toolkit._internal.words import visible
 from eval_toolkit.errors import ArtifactError
 
 _LIMITS = Limits(seconds=30.0, memory_mb=None, file_mb=64, open_files=256)
-"""No limit on the address space: the library reserves far more of it than it uses."""
+"""No limit on the address space, because the library reserves far more of it than it uses."""
 
 
 def shown_spec(spec: Any) -> Any:
     r"""Return a Vega-Lite specification with control and reordering characters escaped.
 
-    Names of slices and scorers come from files. Keys and values are changed alike, so fields
-    still match.
+    Names of slices and scorers come from files and may contain any character. Keys and values are
+    escaped alike, so that fields still match.
 
     Examples
     --------
@@ -37,9 +38,9 @@ def shown_spec(spec: Any) -> Any:
 
 
 def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
-    """Return a chart as an image.
+    """Render a chart as an image.
 
-    The kind "script" is the browser library; options are passed to vl-convert.
+    The kind "script" returns the JavaScript library instead. Options are passed to vl-convert.
 
     Examples
     --------
@@ -52,7 +53,7 @@ def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
     try:
         drawn = draw(shown_spec(spec), kind, options)
     except Overrun as error:
-        why = "it took too long" if error.kind == "time" else "the chart library crashed on it"
+        why = "it took too long" if error.kind == "time" else "the chart library crashed"
         raise ArtifactError(f"a chart could not be drawn: {why}") from error
     except Failed as error:
         raise ArtifactError(

@@ -21,10 +21,10 @@ PALETTE: Mapping[str, str] = MappingProxyType(
 NEUTRALS: Mapping[str, str] = MappingProxyType(
     {"paper": "#FFFFFF", "faint": "#E6E6E6", "muted": "#6B6B6B", "ink": "#1F1F1F"}
 )
-"""All other colours of charts; a page with a dark theme replaces these and `PALETTE`."""
+"""All other colours used in charts; pages with a dark theme replace these and `PALETTE`."""
 
 DEFAULT_FIGSIZE = (6.0, 4.0)
-"""Width and height in inches, with 72 pixels per inch."""
+"""Default width and height in inches, at 72 pixels per inch."""
 
 _HEX = re.compile(r"#[0-9A-Fa-f]{6}")
 
@@ -85,12 +85,12 @@ PLOT_STYLE: Mapping[str, Any] = MappingProxyType(
 
 
 def make_palette(**extras: str) -> Mapping[str, str]:
-    """Return the palette with added or replaced colours.
+    """Return a copy of the palette with added or replaced colours.
 
     Parameters
     ----------
     **extras : str
-        Name and colour as ``#RRGGBB``.
+        Colours to add or replace, by name, written as ``#RRGGBB``.
 
     Returns
     -------
@@ -109,14 +109,16 @@ def make_palette(**extras: str) -> Mapping[str, str]:
     """
     for name, colour in extras.items():
         if not isinstance(colour, str) or not _HEX.fullmatch(colour):
-            raise InvalidInputError(f"`{name}` is {colour!r:.80}; a colour is written as #RRGGBB")
+            raise InvalidInputError(
+                f"`{name}` is {colour!r:.80}; colours must be written as #RRGGBB"
+            )
     return MappingProxyType({**PALETTE, **extras})
 
 
 def set_plot_style() -> None:
-    """Make `PLOT_STYLE` the theme of all Altair charts in this session.
+    """Use `PLOT_STYLE` as the theme of all Altair charts in this session.
 
-    With it, the charts of this package and your own look like the files written by `save_figure`.
+    Charts from this package and other Altair charts are then styled like those saved by `save_figure`.
 
     Raises
     ------

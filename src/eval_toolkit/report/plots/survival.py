@@ -1,4 +1,4 @@
-"""Survival curves with bands and numbers at risk."""
+"""Charts of survival curves with bands and numbers at risk."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,9 +26,9 @@ from eval_toolkit.report.plots.thinning import step_vertices, thin_curve, thin_t
 
 _COLUMNS = ("times", "n_at_risk", "n_events", "survival", "ci_low", "ci_high")
 _MAX_COUNTS = 12
-"""Maximum number of numbers at risk that fit side by side."""
+"""Maximum number of columns of numbers at risk that fit side by side."""
 _LINE = 0.1
-"""Height of a line of numbers at risk, in units of the share."""
+"""Height of a row of numbers at risk, in units of the y axis."""
 _COLOURS = (*(PALETTE[name] for name in ("negative", "positive", "accent")), NEUTRALS["ink"])
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 _MAX_POINTS = 120
@@ -51,9 +51,9 @@ def plot_survival(
         Result of `kaplan_meier`, or its JSON in rollout runs
         (``results_full["rollouts"]["survival"]``).
     time_label : str, default "Turn"
-        Unit of time.
+        Label of the time axis.
     value_label : str, default "Share without failure"
-        Label of the survival function.
+        Label of the y axis.
     title : str, optional
         Title above the chart.
     figsize : pair of float, optional
@@ -67,9 +67,9 @@ def plot_survival(
     Raises
     ------
     InvalidInputError
-        If columns are missing, not finite or differ in length.
+        If columns are missing, contain values that are not finite, or differ in length.
     InvalidTypeError
-        If ``curve`` is neither a curve nor a mapping.
+        If ``curve`` is neither a survival curve nor a mapping.
     UndefinedMetricError
         If the stored curve is undefined.
     MissingExtraError
@@ -139,14 +139,14 @@ def plot_survival_curves(
     Returns
     -------
     Chart
-        Altair ``LayerChart``; lines differ in colour and dashes.
+        Altair ``LayerChart``; lines differ in colour and dash pattern.
 
     Raises
     ------
     InvalidInputError
         If there is no curve, there are more than four, or one is malformed.
     InvalidTypeError
-        If a curve is neither a curve nor a mapping.
+        If a value is neither a survival curve nor a mapping.
     UndefinedMetricError
         If a stored curve is undefined.
     MissingExtraError
@@ -216,7 +216,7 @@ _Rows = list[dict[str, Any]]
 def _together(
     found: Mapping[str, Mapping[str, FloatArray]], until: float
 ) -> tuple[_Rows, _Rows, _Rows, _Rows]:
-    """Return the rows of all bands, lines, tooltips and numbers at risk, with the curve's name."""
+    """Return the data of all bands, lines, tooltips and numbers at risk, labelled by curve."""
     bands: _Rows = []
     lines: _Rows = []
     points: _Rows = []
@@ -255,7 +255,7 @@ class _Axes:
         )
 
     def y(self, field: str) -> Any:
-        """Return the y channel of a field."""
+        """Return the y encoding of a field."""
         alt = self._alt
         return alt.Y(
             f"{field}:Q",

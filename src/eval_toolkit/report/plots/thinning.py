@@ -1,4 +1,4 @@
-"""Reduction of the number of points of a curve without visible change."""
+"""Reduce the number of points of a curve without visible change."""
 
 import heapq
 
@@ -16,7 +16,7 @@ TOLERANCE = 1e-3
 def thin_curve(
     x: ArrayLike, y: ArrayLike, *, max_points: int = 400
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the points of a line that are needed to draw it, at most ``max_points``.
+    """Return the points needed to draw a line without visible change, at most ``max_points``.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def thin_curve(
     Raises
     ------
     InvalidInputError
-        If the arrays are not finite and equally long, x changes direction, or ``max_points`` < 2.
+        If the arrays are not finite or differ in length, x is not monotonic, or ``max_points`` < 2.
 
     Notes
     -----
@@ -64,7 +64,7 @@ def thin_curve(
 
 
 def thin_together(x: FloatArray, *curves: FloatArray, max_points: int = 400) -> list[int]:
-    """Return ascending indices into x that suffice to draw each of several curves."""
+    """Return ascending indices of the points needed to draw several curves over the same x."""
     share = max(2, max_points // len(curves))
     across = _unit(x)
     places = {place for y in curves for place in _farthest_first(across, _unit(y), share)}
@@ -116,7 +116,8 @@ def step_vertices(
     x, y : array-like of shape (n,)
         Points of the curve, ordered by x.
     before : bool, default False
-        Whether a value holds up to its point; otherwise from its point on, as in survival curves.
+        Whether each value applies up to its point. By default it applies from its point on, as in
+        survival curves.
 
     Returns
     -------

@@ -25,8 +25,8 @@ ROUTES = (
     ("/compare", "run_comparison:show", "compare"),
     ("/compare/sample", "sample_comparison:show", "compare-sample"),
 )
-"""URL path, module and function, and name. A function takes the request and returns a response; it
-is called in a separate thread."""
+"""Routes as URL path, module and function, and name. Each function takes the request and returns a
+response; it is called in a separate thread."""
 
 
 def create_app(runs_dir: str | Path, *, token: str) -> Any:
@@ -35,14 +35,14 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
     Parameters
     ----------
     runs_dir : path
-        Folder that is searched recursively for runs; it is only read.
+        Folder that is searched recursively for runs, and never modified.
     token : str
         Token required from browsers; at least 16 characters.
 
     Returns
     -------
     Starlette
-        Application to be served on localhost only, as `serve` does.
+        Application, which must be served on localhost only, as `serve` does.
 
     Raises
     ------
@@ -98,9 +98,9 @@ def _endpoint(where: str) -> Any:
 
 
 def message(text: str, status: int, *, bug: bool = False) -> "Response":
-    """Return a page with a single message.
+    """Return a page that shows a single message.
 
-    ``bug`` indicates whether the message reports a bug.
+    ``bug`` is whether the message reports a bug.
     """
     from starlette.responses import HTMLResponse
 

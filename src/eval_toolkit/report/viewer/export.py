@@ -1,4 +1,4 @@
-"""Export of runs as a static site."""
+"""Export runs as a static site."""
 
 import json
 import secrets
@@ -24,13 +24,13 @@ from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.runs import Run
 
 MARKER = "eval-toolkit-site.json"
-"""Marker in every site: the files of the site, and whether it is complete."""
+"""Marker file of every site, which lists its files and states whether it is complete."""
 _OURS = "eval-toolkit site"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """Entry of one run in the list of a site."""
+    """Entry of a run in the list of a site."""
 
     run: ListedRun
     href: str = ""
@@ -51,10 +51,11 @@ def export_site(
     and reasons of results are reduced to their last part; data, reasons for individual samples and
     relative paths are unchanged.
 
-    ``out`` is new, empty, or an earlier site, which is replaced once the new one is complete.
-    ``compare`` has pairs (A, B) of runs, as ids or folders below ``runs_dir``. Return the output
-    folder, whose list is ``index.html``. Raise `InvalidInputError` if there are no runs, a run to
-    compare is missing, or ``out`` contains anything but a site or is inside a run.
+    ``out`` may be new, empty, or an earlier site, which is replaced once the new one is complete.
+    ``compare`` contains pairs (A, B) of runs, given as ids or folders below ``runs_dir``. Returns
+    the output folder, in which ``index.html`` lists the runs. Raises `InvalidInputError` if there
+    are no runs, a run to compare is missing, or ``out`` contains anything but a site or is inside a
+    run.
 
     Examples
     --------
@@ -93,12 +94,12 @@ def export_site(
 
 
 def _named(runs: Sequence[ListedRun], name: str) -> ListedRun:
-    """Return the run with a given name; raise if the name is ambiguous or unknown."""
+    """Return the run with a name; raise if the name is ambiguous or unknown."""
     place = name.rstrip("/")
     found = [run for run in runs if run.place == place]
     found = found or [run for run in runs if run.run_id == name]
     if len(found) != 1:
-        many = "several runs have this id; name its folder" if found else "there is no such run"
+        many = "several runs have this id; pass a folder" if found else "there is no such run"
         have = ", ".join(run.place for run in runs[:10])
         raise InvalidInputError(f"compare {name!r}: {many} (there are {have})")
     if found[0].state != "complete":
@@ -114,7 +115,7 @@ def _check_place(target: Path, out: str | Path) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise InvalidInputError(f"{out}: is a file; name a folder")
+        raise InvalidInputError(f"{out}: is a file; pass a folder")
     there = {
         path.relative_to(target).as_posix()
         for path in target.rglob("*")
@@ -145,11 +146,11 @@ def _listed(marker: Path) -> set[str]:
 
 @contextmanager
 def _replaced(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder that replaces the target once it is complete.
+    """Yield a temporary folder, which replaces the target once it is complete.
 
     If the process is killed, the old site is unchanged, and a folder ending in ``.partial`` remains
-    next to it. If it is killed between the two renames, the old site is next to the target, under
-    a name ending in ``.old``.
+    next to it. If the process is killed between the two renames, the old site remains next to the
+    target in a folder ending in ``.old``.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     mark = secrets.token_hex(4)
@@ -188,7 +189,7 @@ def _write(path: Path, text: str | bytes) -> None:
 
 
 class _Site:
-    """Files of a site under construction."""
+    """Site that is being written."""
 
     def __init__(self, made: Path, wanted: Wanted) -> None:
         self._made = made

@@ -11,7 +11,7 @@ from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.runs.folder import alteration
 
 _WAIT_S = 0.5
-"""Time in seconds that a page waits for the hash check; it is then shown unchecked."""
+"""Time in seconds that a page waits for the hash check before it is shown unchecked."""
 
 
 def written(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -36,7 +36,7 @@ class _Check:
 class Checks:
     """Cache of integrity checks.
 
-    ``check`` describes how a run was altered; "" if it was not.
+    ``check`` returns a description of how a run was altered, or "" if it was not.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Checks:
         return check.found
 
     def known(self, run: ListedRun) -> str:
-        """Return the cached result if the files are unchanged; nothing is read."""
+        """Return the cached result if the files are unchanged, without reading them."""
         check = self._checks.get(run.key)
         with contextlib.suppress(OSError):
             if check is not None and check.found and check.stamps == written(run.path):

@@ -34,7 +34,7 @@ def show(request: "Request") -> "Response":
 def followed(viewer: Viewer, run: ListedRun, menu: list[dict[str, Any]]) -> str:
     """Return the page of an incomplete run.
 
-    It updates itself and becomes the report once the run is complete.
+    The page updates itself and is replaced by the report once the run is complete.
     """
     told = _told(viewer, run)
     return rendering.page(
@@ -48,7 +48,7 @@ def followed(viewer: Viewer, run: ListedRun, menu: list[dict[str, Any]]) -> str:
 
 
 def _told(viewer: Viewer, run: ListedRun) -> dict[str, Any]:
-    """Return the progress of a run as template data."""
+    """Return the progress of a run as data for the template."""
     least: dict[str, Any] = {"run": run, "broken": "", "progress": None, "last": []}
     least["so_far"] = None
     try:
@@ -86,7 +86,7 @@ def _share(progress: RunProgress) -> float | None:
 
 
 def _rate(rate: float | None) -> str:
-    """Format a rate: per second, or per minute if it is slow; "" if it rounds to zero."""
+    """Format a rate per second, or per minute if it is low; "" if it rounds to zero."""
     if rate is None or rate < 0.001:
         return ""
     return f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute"

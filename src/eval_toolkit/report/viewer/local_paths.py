@@ -1,4 +1,4 @@
-"""Removal of local paths from stored data before it is shared."""
+"""Remove local paths from stored data before it is shared."""
 
 import re
 import shlex
@@ -11,14 +11,14 @@ from typing import Any
 from eval_toolkit.runs import Run
 
 _FULL = re.compile(r"(?:/|~/|[A-Za-z]:[\\/])[^\n]*[^\n\\/][\\/][^\n]*")
-"""Absolute or home path with at least one folder."""
+"""Matches absolute paths and paths from the home folder, with at least one folder."""
 _IN_WORDS = re.compile(r"""(?<![^\s'"(=\[`])~?(?:/[^\s/:;,'"()\[\]`]+){2,}""")
 _OF_DATA = ("artifacts", "leakage_report", "leakage_report_before_drop")
-"""Entries that contain column names or quoted rows."""
+"""Keys of entries that contain column names or quoted rows, not paths."""
 
 
 class Places:
-    """Unique display names for files, without their paths.
+    """Assigns unique display names to files, without their paths.
 
     Examples
     --------
@@ -78,11 +78,11 @@ def without_folders(text: str) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedRun(Run):
-    """A run without local paths in its command, settings and reasons; its data are unchanged."""
+    """Run without local paths in its command, settings and reasons; its data is unchanged."""
 
     @classmethod
     def of(cls, run: Run) -> "SharedRun":
-        """Return a run without local paths."""
+        """Return a copy of a run without local paths."""
         places = Places()
         told = dict(run.manifest)
         if isinstance(told.get("command"), str):
@@ -95,7 +95,7 @@ class SharedRun(Run):
 
     @cached_property
     def results(self) -> dict[str, Any]:
-        """Contents of ``results.json`` without local paths in reasons."""
+        """Content of ``results.json`` without local paths in reasons."""
         return _reasons(super().results)  # type: ignore[no-any-return]
 
 

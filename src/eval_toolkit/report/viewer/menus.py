@@ -1,4 +1,4 @@
-"""Navigation menu of pages."""
+"""Navigation menus of the pages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from eval_toolkit.report.viewer.run_list import ListedRun
 
 
 def main_menu(current: str) -> list[dict[str, Any]]:
-    """Return the navigation of pages of several runs.
+    """Return the navigation of pages that cover several runs.
 
     Examples
     --------
@@ -18,7 +18,7 @@ def main_menu(current: str) -> list[dict[str, Any]]:
 
 
 def run_menu(run: ListedRun, current: str) -> list[dict[str, Any]]:
-    """Return the navigation of a run's pages.
+    """Return the navigation of the pages of one run.
 
     The layout receives the entries as ``menu``.
     """

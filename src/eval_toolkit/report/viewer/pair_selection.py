@@ -1,4 +1,4 @@
-"""Selection of two runs and the values to compare."""
+"""Selection of two runs and of the values to compare."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from eval_toolkit.runs import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A comparison requested by a URL."""
+    """Comparison requested by a URL."""
 
     a: str = ""
     b: str = ""
@@ -35,7 +35,7 @@ class Asked:
     """Index of the slice and scorer, from 0."""
     column: str = ""
     show: str = ""
-    """Case to show; "" for all."""
+    """Case to filter by; "" for all."""
     sort: str = ""
     """Sort order: "stored", or "" for the largest differences first."""
     q: str = ""
@@ -45,7 +45,7 @@ class Asked:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> tuple["Asked", list[str]]:
-        """Return the requested comparison, and notes on invalid parts of the URL."""
+        """Parse a URL; return the requested comparison, and notes on invalid parameters."""
         subject = whole_number(given.get("subject"))
         threshold = finite(given.get("threshold", "0.5"))
         show, sort = given.get("show", ""), given.get("sort", "")
@@ -74,7 +74,7 @@ class Asked:
         ), ignored
 
     def address(self, where: str = "/compare", /, **more: Any) -> str:
-        """Return the URL of this comparison with some parameters changed."""
+        """Return the URL of this comparison, with some parameters changed."""
         plain = Asked()
         query = [
             (name, value)
@@ -86,7 +86,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two finished runs, and the slices and scorers that can be compared."""
+    """Two finished runs with the slices, scorers and columns that can be compared."""
 
     a: ListedRun
     b: ListedRun
@@ -95,7 +95,7 @@ class Pair:
     subjects: Sequence[tuple[tuple[str, str], tuple[str, str]]]
     """Pairs of (slice, scorer) of A and of B."""
     columns: Mapping[str, tuple[str, str]]
-    """Display name, and the corresponding measured columns of A and B."""
+    """Measured columns of A and B, by display name."""
     directions: Mapping[str, bool | None]
     """Whether higher is better, for columns that are metrics."""
 
@@ -103,7 +103,7 @@ class Pair:
     def of(cls, viewer: Viewer, a: ListedRun, b: ListedRun) -> "Pair":
         """Return two runs as a pair.
 
-        A run that is not complete or has no records is an error.
+        Raises if a run is not complete or has no records.
         """
         shapes = viewer.shape(a), viewer.shape(b)
         runs = [Run.open(one.path, verify=False) for one in (a, b)]
@@ -119,7 +119,7 @@ class Pair:
             columns = {" / ".join(main): main}
         subjects = _subjects(runs[0].subjects, runs[1].subjects)
         if not subjects or not columns:
-            raise ArtifactError("one of the runs has no measured values to compare")
+            raise ArtifactError("one of the runs has no measured values")
         return cls(a, b, *shapes, subjects, columns, directions)
 
     def column(self, asked: str) -> str:
@@ -156,9 +156,9 @@ def _metric(run: ListedRun) -> str:
 def _subjects(
     of_a: Sequence[tuple[str, str]], of_b: Sequence[tuple[str, str]]
 ) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """Return the slices and scorers to compare, paired as in `compare_runs`.
+    """Return the (slice, scorer) pairs to compare, matched as in `compare_runs`.
 
-    If none match by name, the first of each run are paired, since unit ids may still match.
+    If no names match, the first pair of each run is used, since unit ids may still match.
     """
     in_a, in_b = ({scorer for _, scorer in one} for one in (of_a, of_b))
     partner = {name: name for name in in_a & in_b}
@@ -175,23 +175,23 @@ def _subjects(
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Common records selected by a URL, in order."""
+    """Records that two runs have in common, as selected and ordered by a URL."""
 
     pair: Pair
     asked: Asked
-    """Requested comparison with the slice, scorer and column it resolves to."""
+    """Requested comparison, with the slice, scorer and column that it resolves to."""
     found: Joined
     rule: Rule
     cases: NDArray[np.int8]
     places: NDArray[np.int32]
     ignored: Sequence[str] = ()
-    """Requested parts that the runs do not have."""
+    """Notes on requested parts that the runs do not have."""
 
 
 def chosen(viewer: Viewer, asked: Asked) -> Chosen:
-    """Return the common records requested by a URL.
+    """Return the common records that a URL requests.
 
-    Errors are `NotFoundError`, `ArtifactError` for runs without records, and `TooLongError`.
+    Raises `NotFoundError`, `TooLongError`, or `ArtifactError` for runs without records.
     """
     pair = Pair.of(viewer, viewer.run(asked.a), viewer.run(asked.b))
     subject = min(asked.subject, len(pair.subjects) - 1)

@@ -1,4 +1,4 @@
-"""Common units of two runs, joined once and paged."""
+"""Join of the common units of two runs, which is computed once and shown in pages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ CASES = ("a", "b", "both", "neither", "equal", "none")
 """Only A right (or better), only B, both, neither, equal values, or a missing value."""
 _JOIN_S = 30.0
 _AT_MOST = 5_000_000
-"""Maximum number of pairs; more would exceed the memory limit of the viewer."""
+"""Maximum number of pairs; a larger join would exceed the viewer's memory limit."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """Records of one run used in a comparison."""
+    """Records of one run that take part in a comparison."""
 
     table: Path
     slice: str
@@ -34,7 +34,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule that defines a right value.
+    """Rule that defines which values are right.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Common records of two runs, in A's order, with both values."""
+    """Common records of two runs in A's order, with the values of both."""
 
     rows_a: NDArray[np.int32]
     rows_b: NDArray[np.int32]
@@ -72,7 +72,7 @@ class Joined:
     labels: NDArray[np.int8] | None
     """Labels of A; -1 if missing."""
     others: NDArray[np.bool_]
-    """Whether the contents differ: equal ids, but different items."""
+    """Whether the records have equal ids but different content."""
     n_only_a: int
     n_only_b: int
 
@@ -134,10 +134,11 @@ class Joined:
         within: tuple[Sequence[int], Sequence[int]] | None = None,
         by_difference: bool = False,
     ) -> NDArray[np.int32]:
-        """Return the positions of the pairs to show, in order.
+        """Return the positions of the matching pairs, in display order.
 
-        An unknown ``case`` selects all. ``within`` are rows of A and rows of B; a pair is shown if
-        either of its rows is included. The order is that of A, or by difference, largest first.
+        An unknown ``case`` selects all pairs. ``within`` contains rows of A and rows of B; a pair
+        matches if either of its rows is included. Pairs are in the order of A, or sorted by
+        difference, largest first.
         """
         keep = np.ones(len(self), dtype=np.bool_)
         if case in CASES:
@@ -160,9 +161,9 @@ def _among(rows: NDArray[np.int32], wanted: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def joined(store: Store, a: Side, b: Side) -> Joined:
-    """Return the records that two runs share, matched by unit and attempt.
+    """Return the records that two runs have in common, matched by unit and attempt.
 
-    The order is that of A's table. Too many pairs are an error.
+    Pairs are in the order of A's table. Raises if there are too many.
     """
     labelled = a.label is not None and b.label is not None
     sides = [_selected(side, labelled) for side in (a, b)]
@@ -186,7 +187,7 @@ def joined(store: Store, a: Side, b: Side) -> Joined:
 
 
 def _selected(side: Side, labelled: bool) -> tuple[str, list[Any]]:
-    """Return the query of one side's records and its parameters; column names are quoted."""
+    """Return the SQL for the records of one side and its parameters; column names are quoted."""
     column = quoted(side.column)
     label = ""
     if labelled and side.label is not None:

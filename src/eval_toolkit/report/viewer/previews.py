@@ -1,4 +1,4 @@
-"""First characters of the texts of records, for lists: input, answer and reference."""
+"""Beginnings of the texts of records, for lists: input, answer and reference."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from eval_toolkit.runs.selected_units import Place, selected_units
 
 TEXTS = ("input", "answer", "reference")
 _STORED = ("input", "reference")
-"""Texts in the table of units; an answer is what the run's kind shows as one."""
+"""Texts read from the table of units; answers are read as the run's kind displays them."""
 _CHARS = 160
 _SCATTERED_AT_MOST = 300_000
 """Maximum number of records for which scattered answers are read, each from its own row group."""
@@ -42,7 +42,7 @@ def previews(
 def _of_units(
     store: Store, shape: Shape, found: Sequence[Record], wanted: Sequence[str]
 ) -> dict[int, dict[str, str]]:
-    """Return texts from the table of units by record; all names in the query are our own."""
+    """Return texts from the table of units, by record; the query contains no names from data."""
     stored, ids = shape.units, list(dict.fromkeys(record.unit_id for record in found))
     columns = [] if stored is None else [name for name in wanted if name in stored.columns]
     if stored is None or not columns or not ids:
@@ -70,7 +70,7 @@ def _of_units(
 
 
 def _shown(store: Store, folder: Path, found: Sequence[Record]) -> dict[int, Mapping[str, str]]:
-    """Return the texts that the run's kind displays for each record."""
+    """Return the texts that the run's kind displays, by record."""
     places = [
         Place(
             slice=record.slice,

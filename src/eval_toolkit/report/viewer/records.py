@@ -1,4 +1,4 @@
-"""Records of a run by number, with filters and sorting."""
+"""Queries for records of a run by number, with filters and sorting."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from eval_toolkit.runs.folder import RECORDS, TURNS
 from eval_toolkit.runs.stored_units import StoredUnits, stored_units
 
 _VALUES_AT_MOST = 200
-"""Maximum number of values of a part that are listed as choices."""
+"""Maximum number of distinct values of a part that are offered as choices."""
 VALUE_CHARS = 200
-"""Longer values are not listed as choices, since the page contains every choice in full."""
+"""Maximum length of a value offered as a choice, since the page contains each choice in full."""
 _TEXT_AT_MOST = 400
 """Maximum length of a text in a list."""
 FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
@@ -37,17 +37,17 @@ class Shape:
     path: Path
     n_rows: int
     columns: Mapping[str, str]
-    """Measured columns and their names in the table."""
+    """Measured columns, with their names in the table."""
     parts: Mapping[str, str]
     values: Mapping[str, Sequence[str]]
     """Values of each slice, scorer or part; empty if they are too many or too long."""
     tables: Mapping[str, frozenset[str]]
-    """Further tables of the run and their columns."""
+    """Other tables of the run, with their columns."""
     units: StoredUnits | None = None
     texts: frozenset[str] = frozenset()
     """Measured columns that contain text."""
     label_names: Mapping[int, str] = field(default_factory=dict)
-    """Labels as they were written in the data, by their number."""
+    """Labels as written in the data, by number."""
 
     @property
     def numbers(self) -> dict[str, str]:
@@ -68,13 +68,13 @@ class Filter:
     low: float | None = None
     high: float | None = None
     show: str = ""
-    """Verdict, as in `Verdicts`; ignored by `fitting`."""
+    """Verdict to filter by, as in `Verdicts`; ignored by `fitting`."""
     sort: str = ""
-    """Measured column or "unit"; a leading "-" reverses the order."""
+    """Measured column or "unit" to sort by; a leading "-" reverses the order."""
     columns: tuple[str, ...] = ()
-    """Columns to show; empty for the default columns. They do not affect which records match."""
+    """Columns to show, which do not affect the matching records; empty for the default columns."""
     every_slice: bool = False
-    """Whether all slices were requested although one of them contains the others."""
+    """Whether all slices were requested, even though one of them contains the others."""
 
     @property
     def is_empty(self) -> bool:
@@ -111,7 +111,7 @@ class Record:
 def shape_of(store: Store, path: Path) -> Shape:
     """Return the structure of the records of a finished run.
 
-    A run without records is an `ArtifactError`.
+    Raises `ArtifactError` if the run has no records.
     """
     run = Run.open(path, verify=False)
     described = run.manifest["artifacts"].get(RECORDS)
@@ -153,7 +153,7 @@ def shape_of(store: Store, path: Path) -> Shape:
 
 
 def _units(store: Store, run: Run) -> StoredUnits | None:
-    """Return the run's units; None if they cannot be read, so the rest can still be shown."""
+    """Return the units of a run; None if they cannot be read, so that the rest can be shown."""
     try:
         return stored_units(run.path, run.manifest, store.columns_of)
     except ArtifactError:
@@ -161,7 +161,7 @@ def _units(store: Store, run: Run) -> StoredUnits | None:
 
 
 def _known(named: Any, there: Mapping[str, str], suffixes: Sequence[str]) -> dict[str, str]:
-    """Return the columns in both the manifest and the file; no other names are used in SQL."""
+    """Return the columns that are in both the manifest and the file; SQL uses no other names."""
     return {
         str(name): stored
         for name, stored in (named.items() if isinstance(named, Mapping) else ())
@@ -193,8 +193,8 @@ def _values(store: Store, table: Path, stored: str) -> Sequence[str]:
 def fitting(store: Store, shape: Shape, wanted: Filter) -> Sequence[int]:
     """Return the numbers of the matching records, in the requested order.
 
-    Row numbers begin at 0; they are a range if all records match in stored order. Unknown names are
-    ignored.
+    Row numbers begin at 0; if all records match in stored order, a range is returned. Unknown names
+    are ignored.
     """
     order = _order(shape, wanted.sort)
     if wanted.is_empty and not order:
@@ -255,7 +255,7 @@ def _of_status(shape: Shape, wanted: Filter) -> str:
 
 
 def inside_json(column: str, path: str) -> str:
-    """Return SQL for the text at a JSON path; NULL if there is none."""
+    """Return SQL that extracts the text at a JSON path, or NULL if there is none."""
     return f"CASE WHEN json_valid({column}) THEN json_extract_string({column}, '{path}') END"
 
 
@@ -264,7 +264,7 @@ def _contains(column: str) -> str:
 
 
 def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
-    """Return the SQL condition of a search in ids, parts, reasons, inputs and responses."""
+    """Return the SQL condition for a search in ids, parts, reasons, inputs and responses."""
     # Lower-case both sides in SQL: case mappings differ, and the text must match as stored.
     escaped = json.dumps(q, ensure_ascii=False)[1:-1]  # as written inside stored JSON
     own = ["unit_id", "group", *shape.parts.values()]
@@ -318,7 +318,7 @@ def records_at(
 ) -> list[Record]:
     """Return records by number, in the given order.
 
-    At most ``text_at_most`` characters are read of each text. Numbers that are not in the table are
+    At most ``text_at_most`` characters of each text are read. Numbers that are not in the table are
     omitted.
     """
     numbers = [int(row) for row in rows]
@@ -339,7 +339,7 @@ def records_at(
 def records_of_unit(
     store: Store, shape: Shape, unit_id: str, columns: Sequence[str], *, at_most: int = 200
 ) -> list[Record]:
-    """Return all records of a unit: its attempts, slices and scorers."""
+    """Return all records of a unit, for every attempt, slice and scorer."""
     which = f"unit_id = ? LIMIT {int(at_most)}"
     return _read(store, shape, which, [unit_id], columns, _TEXT_AT_MOST)
 

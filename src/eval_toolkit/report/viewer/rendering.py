@@ -1,4 +1,4 @@
-"""Rendering of viewer pages: its own templates, and those of the report."""
+"""Rendering of viewer pages, with the templates of the viewer and of the report."""
 
 import functools
 import hashlib
@@ -18,7 +18,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @functools.cache
 def environment() -> "Environment":
-    """Return the Jinja environment of the report, with the viewer's templates under ``viewer/``."""
+    """Return the report's Jinja environment, with the viewer's templates under ``viewer/``."""
     from jinja2 import ChoiceLoader, PackageLoader, PrefixLoader
 
     own = PrefixLoader({"viewer": PackageLoader("eval_toolkit.report.viewer")})
@@ -47,7 +47,7 @@ def charts_file() -> tuple[str, bytes]:
 
 @functools.cache
 def static_url(name: str) -> str:
-    """Return the versioned URL of a file, which browsers may cache."""
+    """Return the versioned URL of a static file, so that browsers can cache the file."""
     found = charts_file() if name == "charts.js" else static_files()[name]
     return f"/static/{name}?v={hashlib.sha256(found[1]).hexdigest()[:12]}"
 

@@ -1,4 +1,4 @@
-"""Report of a run as a page of the viewer; for large runs, the quick sections first."""
+"""Report of a run as a page of the viewer; for large runs, only the quick sections at first."""
 
 import subprocess
 import sys
@@ -24,15 +24,15 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def wanted_here() -> Wanted:
-    """Return the report options; charts are included if their libraries are installed."""
+    """Return the report options, with charts only if their libraries are installed."""
     return Wanted(charts=all(find_spec(name) is not None for name in ("altair", "vl_convert")))
 
 
 def page_of(run: ListedRun, *, whole: bool = True) -> str:
     """Return the page of a complete run.
 
-    The page reports files that differ from their hashes. With ``whole``, sections read all records
-    of a large run.
+    The page warns about files that do not match their hashes. With ``whole``, it includes the
+    sections that read all records, even for a large run.
     """
     altered = []
     try:
@@ -59,21 +59,21 @@ def page_of(run: ListedRun, *, whole: bool = True) -> str:
 
 
 def _quick(run: Run) -> list[str]:
-    """Return the sections that depend only on the results."""
+    """Return the sections that need only the results, not the records."""
     return [name for name in _QUICK if name != "slices" or len(run.cells.places) > 1]
 
 
 def file_of(run: ListedRun) -> str:
-    """Return the report of a run as one self-contained page."""
+    """Return the report of a run as one self-contained HTML page."""
     return report_html(run.path, wanted=wanted_here())
 
 
 def made_apart(folder: Path, run: ListedRun, what: str) -> str:
-    """Return a page of a large run, built in a separate process.
+    """Return a page for a large run, built in a separate process.
 
-    The memory used for all records is freed when that process ends.
+    The memory used for reading all records is freed when that process ends.
 
-    ``what`` is the page in the viewer, or the report as one file.
+    ``what`` selects the page in the viewer, or the report as one file.
     """
     command = [sys.executable, "-P", "-c", f"from {__name__} import child; child()"]
     with _ONE_AT_A_TIME:
@@ -92,7 +92,7 @@ def made_apart(folder: Path, run: ListedRun, what: str) -> str:
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise ArtifactError(
-            f"the report could not be made: {said[-1] if said else 'no reason given'}"
+            f"the report could not be created: {said[-1] if said else 'no reason given'}"
         )
     return done.stdout.decode()
 

@@ -1,4 +1,4 @@
-"""Comparison of two runs: paired statistics, then samples."""
+"""Comparison page of two runs: paired statistics, then samples."""
 
 import math
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _REFRESH_S = 2
 _NAME_AT_MOST = 40
-"""Maximum length of a run's name in the words of a case."""
+"""Maximum length of a run's name in the display name of a case."""
 _TEXT_AT_MOST = 200
 """Maximum length of a measured string."""
 
 
 def show(request: "Request") -> "Response":
-    """Return the comparison page; with ``part=statistics`` only its statistics."""
+    """Return the comparison page; with ``part=statistics``, only its statistics."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
@@ -82,7 +82,7 @@ def show(request: "Request") -> "Response":
 def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
     for run in (a, b):
         if run.state != "complete":
-            why = f"{run.run_id} is {run.state}; a run is compared when it is complete"
+            why = f"{run.run_id} is {run.state}; runs can be compared once they are complete"
             return Told(refused=why)
     key = (a.key, a.manifest_hash, b.key, b.manifest_hash)
     n_records = (a.n_records or 0) + (b.n_records or 0)
@@ -97,7 +97,7 @@ def names_of(a: ListedRun, b: ListedRun) -> tuple[str, str]:
 def case_words(rule: Rule, words: Words, names: tuple[str, str]) -> dict[str, str]:
     """Return the display names of the cases.
 
-    The target of a rollout holds or fails.
+    For rollouts, the target fails or does not fail.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def shown(value: float | str | None, sign: str = "") -> str:
 
 
 def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
-    """Return a page of common records with the available choices."""
+    """Return a page of common records, with the available filters."""
     asked, found, pair = these.asked, these.found, these.pair
     n_pages = max(1, math.ceil(len(these.places) / asked.size))
     at = min(asked.page, n_pages)
@@ -161,7 +161,7 @@ def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
         "rule": these.rule,
         "tabs": _tabs(these, words),
         "sorts": [
-            ("differ by most", first.address(sort=""), not asked.sort),
+            ("largest difference", first.address(sort=""), not asked.sort),
             ("as stored", first.address(sort="stored"), bool(asked.sort)),
         ],
         "lines": lines,
@@ -197,7 +197,7 @@ def _links(asked: Asked, at: int, n_pages: int) -> dict[str, str]:
 
 
 def _tabs(these: Chosen, words: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the tabs of cases with their counts; rare cases appear only if they occur."""
+    """Return one tab per case, with counts; rare cases appear only if they occur."""
     counts = np.bincount(these.cases, minlength=len(CASES))
     first = replace(these.asked, page=1)
     now = these.asked.show
@@ -213,7 +213,7 @@ def _tabs(these: Chosen, words: Mapping[str, str]) -> list[dict[str, Any]]:
 def _lines(
     viewer: Viewer, these: Chosen, words: Mapping[str, str], start: int
 ) -> list[dict[str, Any]]:
-    """Return the table rows for pairs; B's table is read only for reasons of missing values."""
+    """Return table rows for pairs; B's table is read only for the reasons of missing values."""
     asked, found, pair = these.asked, these.found, these.pair
     places = these.places[start : start + asked.size]
     in_a, in_b = pair.columns[asked.column]

@@ -27,7 +27,7 @@ from eval_toolkit.runs.folder import (
 
 _MOST = sys.float_info.max
 _LOOK_AGAIN_S = 1.0
-"""Seconds within which a folder is not searched again."""
+"""Minimum time in seconds between two searches of a folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ListedRun:
     """Entry of a run in the list."""
 
     key: str
-    """Name in URLs; it is looked up, never used as a path."""
+    """Name used in URLs; it is only looked up, never used as a path."""
     path: Path
     run_id: str
     place: str
@@ -44,10 +44,10 @@ class ListedRun:
     """"complete", "running" or "incomplete"."""
     reason: str = ""
     altered: str = ""
-    """Difference of a file from its stored hash, as far as known."""
+    """Description of how the run was altered, as far as known; "" if it was not."""
     kind: str = ""
     subjects: str = ""
-    """Names of the tasks, scorers or seeds."""
+    """Names of the evaluated tasks, scorers or seeds."""
     slice: str = ""
     cell: Cell | None = None
     n: int | None = None
@@ -56,17 +56,17 @@ class ListedRun:
     items: str = ""
     """Hash of the evaluated units; "" if unknown."""
     cost: float | None = None
-    """Cost of all requests, with those of judges; None if there are no prices."""
+    """Cost of all requests, including those to judges; None if there are no prices."""
     tokens: int = 0
     seconds: float | None = None
-    """Duration of the evaluation."""
+    """Duration of the evaluation in seconds."""
     git: str = ""
     manifest_hash: str = ""
     """Hash of the manifest, used as a cache key of the run's pages."""
 
     @property
     def shown_state(self) -> str:
-        """Displayed state; an altered run is never displayed as complete."""
+        """State to display; an altered run is never displayed as complete."""
         return "altered" if self.altered else self.state
 
 
@@ -102,7 +102,7 @@ class RunList:
         return [one.run for one in self._known.values()]
 
     def run(self, key: str) -> ListedRun | None:
-        """Return the run with a key; None if there is none."""
+        """Return the run with a given key; None if there is none."""
         path = self._by_key.get(key)
         if path is None:
             self.runs()
@@ -145,7 +145,7 @@ class RunList:
 @dataclass(frozen=True)
 class _Known:
     stamp: tuple[Any, ...]
-    """Value that differs whenever the list entry may have changed."""
+    """Value that changes whenever the list entry may have changed."""
     run: ListedRun
 
 
@@ -162,7 +162,7 @@ def _written(path: Path) -> tuple[int, int, int] | None:
 
 
 def _key(place: str) -> str:
-    """Return a name for URLs that is readable and unique to a folder."""
+    """Return a readable name for use in URLs, which is unique to a folder."""
     digest = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:10]
     words = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")[:40].strip("-")
     return f"{words}-{digest}" if words else digest
@@ -199,7 +199,7 @@ def _listed(path: Path, folder: Path) -> ListedRun:
 
 
 def _measured(run: Run) -> dict[str, Any]:
-    """Return the summary of a finished run for the list."""
+    """Return the summary of a finished run that the list shows."""
     block = main_block(run)
     cell = None if block is None else main_cell(block)
     blocks = blocks_of(run)
@@ -224,7 +224,7 @@ def _measured(run: Run) -> dict[str, Any]:
 
 
 def _spent(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the requests, tokens and cost of a run, including its judges."""
+    """Return the requests, tokens and cost of a run, including those of judges."""
     judges = manifest.get("judges")
     told = [manifest, *(judges.values() if isinstance(judges, Mapping) else ())]
     usages = [

@@ -1,4 +1,4 @@
-"""Page of a run: the sections of its report, inside the viewer."""
+"""Page of a run in the viewer: the sections of its report."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show(request: "Request") -> "Response":
-    """Return the page of a complete run, or the progress of an incomplete one."""
+    """Return the report of a complete run, or the progress of an incomplete one."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer

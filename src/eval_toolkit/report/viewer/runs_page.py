@@ -1,4 +1,4 @@
-"""List of runs, sorted and filtered by the URL."""
+"""Page that lists runs, sorted and filtered according to the URL."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ _DEFAULT = "-when"
 
 
 def show(request: "Request") -> "Response":
-    """Return the list of runs."""
+    """Return the page that lists runs."""
     from starlette.responses import HTMLResponse
 
     viewer = request.app.state.viewer
@@ -117,7 +117,7 @@ def _links(kept: dict[str, str], page: int, n_pages: int) -> dict[str, str]:
 
 
 def _head(column: _Column, sort: str, kept: dict[str, str]) -> dict[str, Any]:
-    """Return a column's header, with a link that sorts by it or reverses the order."""
+    """Return the header of a column, with a link that sorts by it or reverses the order."""
     now = {column.name: "ascending", f"-{column.name}": "descending"}.get(sort)
     first = f"-{column.name}" if column.num or column.name == "when" else column.name
     other = column.name if sort == f"-{column.name}" else f"-{column.name}"

@@ -1,4 +1,4 @@
-"""Sample browser with filters, search and sorting in the URL."""
+"""Sample browser, with filters, search and sort order in the URL."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ def show(request: "Request") -> "Response":
 
 
 def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[str]]:
-    """Return the filter in a URL, and notes on invalid parts."""
+    """Parse the filter in a URL; return it with notes on invalid parameters."""
     ignored = []
     column = given.get("column", "")
     if column and column not in shape.columns:
@@ -147,14 +147,14 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
 
 
 def _asked_columns(given: Mapping[str, str], shape: Shape) -> tuple[str, ...]:
-    """Return the columns requested by a URL, in display order."""
+    """Return the columns that a URL requests, in display order."""
     several = getattr(given, "getlist", None)  # the query of a request, else a plain mapping
     asked = several("col") if several else [given["col"]] if "col" in given else []
     return tuple(name for name in _column_names(shape) if name in asked)
 
 
 def _column_names(shape: Shape) -> list[str]:
-    """Return all displayable columns of a record, in order; parts and values are prefixed."""
+    """Return all columns that can be displayed, in order; parts and values have prefixes."""
     parts = [f"part.{name}" for name in shape.parts]
     return [*TEXTS, "slice", "scorer", *parts, *(f"value.{name}" for name in shape.columns)]
 
@@ -164,7 +164,7 @@ def _parts(shape: Shape) -> dict[str, str]:
 
 
 def to_query(wanted: Filter, **more: object) -> str:
-    """Return a filter as a URL query; empty parts are omitted."""
+    """Return a filter as a URL query, omitting empty parts."""
     pairs: list[tuple[str, object]] = [
         (name, getattr(wanted, name))
         for name in ("q", "slice", "scorer", "column", "status", "show")
@@ -191,8 +191,9 @@ def _is_shown(name: str, wanted: Filter) -> bool:
 def shown_columns(shape: Shape, wanted: Filter, verdicts: Verdicts | None) -> list[str]:
     """Return the measured columns shown in a list.
 
-    By default these are the filtered and sorted columns, the label, the column that determines the
-    verdict, and those of graders; other columns only if the run has no texts, such as answers.
+    By default, these are the columns used for filtering and sorting, the label, the column that
+    determines the verdict, and those of graders. Other columns are shown only if the run has no
+    texts, such as answers.
     """
     if wanted.columns:
         return [name for name in shape.columns if f"value.{name}" in wanted.columns]
@@ -231,7 +232,7 @@ def _heads(
 def _choices(
     shape: Shape, wanted: Filter, columns: Sequence[str], texts: Mapping[int, Mapping[str, str]]
 ) -> list[dict[str, Any]]:
-    """Return the columns that can be displayed, and whether each one is."""
+    """Return the columns that can be displayed, and whether each one is displayed."""
     there = [name for name in TEXTS if any(name in own for own in texts.values())]
     usual = {*there, *_parts(shape), *(f"value.{name}" for name in columns)}
     usual |= {name for name in ("slice", "scorer") if len(shape.values[name]) != 1}
@@ -256,7 +257,7 @@ def _tabs(
     rows: Sequence[int],
     words: Words,
 ) -> list[dict[str, Any]]:
-    """Return links to the records with each verdict, with their numbers."""
+    """Return links to the records with each verdict, with the number of records."""
     counts = {} if verdicts is None else verdicts.counts(rows)
     if not counts:
         return []
@@ -283,7 +284,7 @@ def _sorts(run: ListedRun, wanted: Filter, size: int) -> list[dict[str, Any]]:
 
 
 def _judged(verdicts: Verdicts, shape: Shape, words: Words) -> str:
-    """Describe the meaning of a verdict; "" without verdicts."""
+    """Explain how verdicts are determined; "" if there are none."""
     column, rule = verdicts.column, verdicts.rule
     if rule.kind == "threshold":
         at = (
@@ -292,7 +293,7 @@ def _judged(verdicts: Verdicts, shape: Shape, words: Words) -> str:
         positive = shape.label_names.get(1, "1")
         return f"A {column} of at least {at} means {visible(positive, _TEXT_AT_MOST)}."
     if rule.kind == "binary":
-        return f"By {column}: {int(rule.higher is not False)} is {words.right}."
+        return f"Judged by {column}: {int(rule.higher is not False)} is {words.right}."
     if rule.higher is not None:
         return f"Ordered by {column}, the worst first."
     return ""
@@ -343,7 +344,7 @@ def _lines(
 
 
 def _whole_columns(found: Sequence[Record], columns: Sequence[str]) -> set[str]:
-    """Return the columns of integers, which are shown without decimals."""
+    """Return the columns that contain only integers, which are shown without decimals."""
     broken = {
         one.name
         for record in found
@@ -367,7 +368,7 @@ def whole_number(text: str | None) -> int | None:
 
 
 def size_of(text: str | None) -> int:
-    """Return the requested page size if it is available, else the default."""
+    """Return the requested page size if it is offered, else the default."""
     found = whole_number(text)
     return found if found in SIZES and found is not None else SIZES[0]
 

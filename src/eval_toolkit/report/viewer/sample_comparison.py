@@ -1,4 +1,4 @@
-"""Page that shows one unit of two runs, side by side."""
+"""Page that shows one unit of two runs side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class _Side:
 
 
 def show(request: "Request") -> "Response":
-    """Return the page of the two records given by their numbers in the URL."""
+    """Return the page of the two records whose numbers are in the URL."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
@@ -79,7 +79,7 @@ def _side(viewer: Viewer, name: str, run: ListedRun, row: int | None) -> _Side:
 
 
 def _values(a: Record, b: Record) -> list[dict[str, Any]]:
-    """Return every measured value of either side; values that differ come first."""
+    """Return all measured values of both sides, with those that differ first."""
     of_a, of_b = ({one.name: one for one in record.measured} for record in (a, b))
     found = []
     for name in dict.fromkeys([*of_a, *of_b]):
@@ -104,7 +104,7 @@ def _other(a: _Side, b: _Side) -> str:
 
 
 def _neighbours(viewer: Viewer, asked: Asked, at: int | None) -> Mapping[str, Any]:
-    """Return links to the previous and next samples of the list."""
+    """Return links to the previous and next samples in the list."""
     none = {"previous": "", "next": "", "place": None, "n": 0, "back": asked.address()}
     if at is None:
         return none

@@ -1,4 +1,4 @@
-"""Page of one sample: all its stored data, and links to its neighbours."""
+"""Page of one sample: all of its stored data, and links to adjacent samples."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 WHOLE_TEXT = 20_100
 _OTHERS_AT_MOST = 50
 FIRST = 8
-"""Maximum number of values shown at first; a rollout has dozens."""
+"""Maximum number of values that are initially shown; rollouts have dozens."""
 
 
 def show(request: "Request") -> "Response":
-    """Return the page of the record given by its number in the URL."""
+    """Return the page of the record whose number is in the URL."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
@@ -75,7 +75,7 @@ def _verdicts(viewer: Viewer, run: ListedRun, row: int) -> list[str]:
 
 
 def _groups(record: Record) -> dict[str, list[Any]]:
-    """Return the measured values by status: first the available, then the missing values."""
+    """Return the measured values by status: available values first, then missing ones."""
     return {
         status: [one for one in record.measured if one.status == status]
         for status in ("error", "ok", "skipped")
@@ -96,7 +96,7 @@ def _others(run: ListedRun, record: Record, found: Sequence[Record]) -> list[dic
 def _neighbours(
     viewer: Viewer, run: ListedRun, wanted: Filter, at: str | None, size: str
 ) -> dict[str, Any]:
-    """Return links to the previous and next records of the list."""
+    """Return links to the previous and next records in the list."""
     place = whole_number(at)
     none = {"previous": "", "next": "", "place": None, "n": 0, "back": ""}
     if place is None:

@@ -43,9 +43,9 @@ def new_token() -> str:
 
 
 def checked_token(token: str) -> str:
-    """Return the token; raise if it is too short to be a secret.
+    """Return the token; raise if it is too short to be secure.
 
-    It needs at least 16 characters.
+    At least 16 characters are required.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def session_of(token: str) -> str:
 class Guard:
     """ASGI middleware that rejects unauthorised requests and adds security headers.
 
-    The token is required once, in the URL; later requests use the cookie.
+    The token is required once, in the URL; later requests are authorised by a cookie.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Guard:
         self.session = session_of(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, or reject it with one line of text."""
+        """Pass on a request, or reject it with one line of text."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -120,7 +120,7 @@ class Guard:
     def _refused(
         self, scope: Scope, headers: Mapping[bytes, list[bytes]]
     ) -> tuple[int, str] | None:
-        """Return the rejection of a request with a wrong host, method or token; None to accept it."""
+        """Return the response that rejects a wrong host, method or token, or None to accept."""
         hosts = headers.get(b"host", [])
         port = _port(scope)
         known = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
@@ -132,7 +132,7 @@ class Guard:
         return None
 
     def _token_in_address(self, scope: Scope) -> bytes | None:
-        """Return the token given in the URL, which is accepted on the first page only."""
+        """Return the token in the URL, which is accepted only on the list of runs."""
         if scope["path"] != "/":
             return None
         given = dict(_query(scope)).get("token")
@@ -181,7 +181,7 @@ def _headers(scope: Scope) -> dict[bytes, list[bytes]]:
 
 
 def _port(scope: Scope) -> int:
-    """Return the port that received the request, regardless of its headers."""
+    """Return the port on which the request arrived, regardless of its headers."""
     server = scope.get("server")
     return int(server[1]) if server and server[1] is not None else 0
 

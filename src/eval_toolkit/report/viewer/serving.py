@@ -1,4 +1,4 @@
-"""Local server of the viewer, which runs until it is interrupted."""
+"""Local web server of the viewer, which runs until it is interrupted."""
 
 import contextlib
 import html
@@ -31,7 +31,7 @@ def serve(
     Parameters
     ----------
     runs_dir : path
-        Folder that is searched recursively for runs; it is only read.
+        Folder that is searched recursively for runs, and never modified.
     port : int, default 0
         Port on 127.0.0.1; 0 selects a free one.
     token : str, optional
@@ -39,14 +39,14 @@ def serve(
     open_browser : bool
         Whether to open the URL in a browser on this machine.
     started : callable, optional
-        Called with the URL, including the token, once the server responds.
+        Function called with the URL, including the token, once the server responds.
 
     Raises
     ------
     ArtifactError
         If the folder does not exist.
     InvalidInputError
-        If the port is taken or not permitted, or the token is too short.
+        If the port is in use or not permitted, or the token is too short.
     MissingExtraError
         If the extra ``view`` is not installed.
 
@@ -69,7 +69,7 @@ def serve(
 
 
 def _listening(port: int) -> socket.socket:
-    """Return a listening socket, so a taken port is detected before the URL is announced."""
+    """Return a listening socket, so that a port in use is detected before the URL is announced."""
     if port > 65535:
         raise InvalidInputError(f"`port` is {port}; it must be at most 65535")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -81,7 +81,7 @@ def _listening(port: int) -> socket.socket:
         made.close()
         raise InvalidInputError(
             f"port {port} of {ADDRESS}: {(error.strerror or str(error)).lower()}; choose another "
-            "`port`, or 0 for any that is free"
+            "`port`, or 0 for any free one"
         ) from error
     return made
 
@@ -105,9 +105,9 @@ def _server(uvicorn: Any, app: Any) -> Any:
 
 @contextlib.contextmanager
 def _opened(address: str) -> Iterator[None]:
-    """Open a URL in a browser, through a file that only this user can read.
+    """Open a URL in a browser by way of a file that only this user can read.
 
-    Command-line arguments of the browser are visible to all users of the machine.
+    The command line of the browser, which is visible to all users, then contains no token.
     """
     import webbrowser
 

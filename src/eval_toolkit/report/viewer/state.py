@@ -21,21 +21,21 @@ from eval_toolkit.runs.progress import Position
 
 _T = TypeVar("_T")
 _ORDERS_BYTES = 48 << 20
-"""About twelve orders of a million records."""
+"""Cache size in bytes: about twelve sort orders of a million records."""
 _VERDICTS_BYTES = 24 << 20
-"""Verdicts on four million records."""
+"""Cache size in bytes: verdicts on about four million records."""
 _JOINED_BYTES = 72 << 20
-"""Two pairs of runs with a million records each."""
+"""Cache size in bytes: two pairs of runs with a million records each."""
 
 
 class NotFoundError(LookupError):
-    """A URL that does not match anything in this viewer."""
+    """Raised for a URL that does not match anything in this viewer."""
 
 
 class Kept(Generic[_T]):
     """Least-recently-used cache, limited by the number and the total size of its values.
 
-    The unit of the size is that of the sizes passed to `keep`.
+    Sizes are in the unit of those passed to `keep`.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Kept(Generic[_T]):
 
 @dataclass(frozen=True)
 class Viewer:
-    """A viewer for one folder of runs."""
+    """Viewer of one folder of runs."""
 
     runs: RunList
     store: Store
@@ -91,7 +91,7 @@ class Viewer:
     checks: Checks = field(default_factory=Checks)
     """Integrity checks of run files."""
     positions: Kept[Position] = field(default_factory=lambda: Kept(64, 64))
-    """Read positions in the journals of running evaluations."""
+    """Read positions in the journals of runs in progress."""
 
     @classmethod
     def of(cls, folder: str | Path) -> "Viewer":
@@ -102,13 +102,13 @@ class Viewer:
         )
 
     def listed(self) -> list[ListedRun]:
-        """Return the current runs, with the known state of their files."""
+        """Return the current runs, with what is known about the integrity of their files."""
         return [
             replace(run, altered=run.altered or self.checks.known(run)) for run in self.runs.runs()
         ]
 
     def altered(self, *runs: ListedRun) -> list[tuple[str, str]]:
-        """Return the altered runs among those given, with descriptions for pages that show them."""
+        """Return descriptions of the altered runs among those given, for pages that show them."""
         found = {
             run.key: (run.run_id, run.altered or self.checks.of(run))
             for run in runs
@@ -117,7 +117,7 @@ class Viewer:
         return [one for one in found.values() if one[1]]
 
     def run(self, key: str) -> ListedRun:
-        """Return the run that a URL refers to."""
+        """Return the run with the key in a URL."""
         found = self.runs.run(key)
         if found is None:
             raise NotFoundError("There is no such run in this folder.")
@@ -126,7 +126,7 @@ class Viewer:
     def shape(self, run: ListedRun) -> Shape:
         """Return the structure of the records of a finished run.
 
-        An incomplete run, or one without records, is an `ArtifactError`.
+        Raises `ArtifactError` if the run is incomplete or has no records.
         """
         if run.state != "complete":
             raise ArtifactError(
@@ -140,7 +140,7 @@ class Viewer:
         return shape
 
     def order(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
-        """Return the numbers of the records that match a filter, in order, cached.
+        """Return the numbers of the records that match a filter, in order; the result is cached.
 
         Without a sort order, the most informative records come first.
 
@@ -159,7 +159,7 @@ class Viewer:
         return order
 
     def matching(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
-        """Return the numbers of the records that match a filter regardless of verdict, cached.
+        """Return the records that match a filter, regardless of verdict; the result is cached.
 
         Raises `TooLongError` if finding them took too long.
         """
@@ -172,7 +172,7 @@ class Viewer:
         return rows
 
     def judged(self, run: ListedRun) -> Verdicts:
-        """Return the verdicts on the records of a run, cached.
+        """Return the verdicts on the records of a run; the result is cached.
 
         Raises `TooLongError` if reading them took too long.
         """

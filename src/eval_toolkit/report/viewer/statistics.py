@@ -15,9 +15,9 @@ from eval_toolkit._internal.environment import child_environment
 from eval_toolkit.errors import EvalToolkitError
 
 CONFIDENCE, N_RESAMPLES, SEED = 0.95, 1000, 42
-"""Defaults of the command."""
+"""Defaults of ``eval-toolkit compare``."""
 _IN_A_PROCESS_FROM = 50_000
-"""Number of records above which a separate process compares, so its memory is freed."""
+"""Number of records above which runs are compared in a separate process, to free its memory."""
 _TIMEOUT_S = 300
 _KEPT = 64
 _WAIT_S = 1.5
@@ -29,9 +29,9 @@ class Told:
     """Result of a comparison, as printed by the command."""
 
     reply: Sequence[str] = ("", "", "")
-    """Kind of the verdict, its sign, and its short form."""
+    """Verdict as a CSS class, a symbol and a short text."""
     lead: Sequence[str] = ()
-    """Summary sentences, the answer first."""
+    """Summary sentences, starting with the verdict."""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     refused: str = ""
@@ -52,16 +52,16 @@ class Told:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> "Told":
-        """Return the object for a dict made by `to_dict`."""
+        """Return the object for a dict created by `to_dict`."""
         tables = list(map(table_of_json, told["tables"]))
         rest = {name: told[name] for name in ("lead", "notes", "refused", "bug")}
         return cls(tables=tables, reply=tuple(told["reply"]), **rest)
 
 
 def compared(a: Path, b: Path) -> Told:
-    """Compare two runs as ``eval-toolkit compare A B`` does, with their names for A and B.
+    """Compare two runs as ``eval-toolkit compare A B`` does, using their names instead of A and B.
 
-    The result is the comparison page, or the reason why there is none.
+    The result contains the comparison page, or the reason why the runs cannot be compared.
     """
     from eval_toolkit._internal.words import intervals_made
     from eval_toolkit.analysis.configs import run_names
@@ -105,7 +105,7 @@ class _Job:
 
 
 class Statistics:
-    """Paired statistics by key, computed once in the background, one at a time.
+    """Paired statistics by key; each is computed once, in the background, one at a time.
 
     Examples
     --------
@@ -122,10 +122,10 @@ class Statistics:
     def of(
         self, key: object, a: Path, b: Path, *, n_records: int = 0, wait_s: float | None = None
     ) -> Told | None:
-        """Return the statistics of two runs, or None while they are being computed.
+        """Return the statistics of two runs; None while they are being computed.
 
-        The key differs whenever a run differs. Comparisons of many records run in a separate
-        process. By default, the first request waits briefly for a small comparison.
+        The key must change whenever a run changes. Comparisons of many records run in a separate
+        process. By default, the first request waits briefly in case the comparison is quick.
         """
         with self._lock:
             job = self._jobs.get(key)
@@ -170,11 +170,13 @@ def _apart(a: Path, b: Path) -> Told:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        why = f"comparing took longer than {_TIMEOUT_S} s; eval-toolkit compare has no limit"
+        why = f"the comparison took longer than {_TIMEOUT_S} s; run eval-toolkit compare, which has no time limit"
         return Told(refused=why)
     if ran.returncode != 0:
         last = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return Told(refused=f"comparing failed with exit status {ran.returncode}: {last}", bug=True)
+        return Told(
+            refused=f"the comparison failed with exit status {ran.returncode}: {last}", bug=True
+        )
     return Told.from_dict(json.loads(ran.stdout))
 
 

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     import duckdb
 
 SEARCH_S = 10.0
-"""Maximum duration of a search in seconds."""
+"""Maximum duration of a query in seconds."""
 _AT_ONCE = 4
 _MEMORY = "256MB"
 
 
 class TooLongError(ArtifactError):
-    """A query exceeded its time limit."""
+    """Raised if a query exceeds its time limit."""
 
 
 class Store:
-    """Parquet files below a folder, with SQL queries.
+    """SQL queries of Parquet files below a folder.
 
-    Nothing outside the folder is read.
+    Files outside the folder cannot be read.
 
     Examples
     --------
@@ -50,21 +50,21 @@ class Store:
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
 
-        ``path`` is for messages. The SQL has question marks for the parameters and quoted names of
-        columns. Raises `TooLongError` after ``limit_s`` seconds.
+        ``path`` is used in error messages. The SQL must use question marks for parameters and quote
+        column names. Raises `TooLongError` after ``limit_s`` seconds.
         """
         with self._cursor(path, limit_s) as cursor:
             rows: list[tuple[Any, ...]] = cursor.execute(sql, list(parameters)).fetchall()
         return rows
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return rows as `query` does, with the file as the first parameter."""
+        """Return the rows of a query whose first parameter is the file."""
         return self.query(path, sql, [pattern(path), *parameters])
 
     def column(
         self, path: Path, sql: str, parameters: Sequence[Any], *, limit_s: float = SEARCH_S
     ) -> NDArray[Any]:
-        """Return the only, numeric column of a query, as in `query`."""
+        """Return the single numeric column of a query's result."""
         with self._cursor(path, limit_s) as cursor:
             (found,) = cursor.execute(sql, list(parameters)).fetchnumpy().values()
         return np.asarray(found)
@@ -72,7 +72,7 @@ class Store:
     def table(
         self, path: Path, sql: str, parameters: Sequence[Any], *, limit_s: float = SEARCH_S
     ) -> dict[str, NDArray[Any]]:
-        """Return the columns of a query, as in `query`; masked arrays where values are missing."""
+        """Return the columns of a query's result, as masked arrays if values are missing."""
         with self._cursor(path, limit_s) as cursor:
             found: dict[str, Any] = cursor.execute(sql, list(parameters)).fetchnumpy()
         return found
@@ -88,7 +88,7 @@ class Store:
 
     @contextlib.contextmanager
     def _cursor(self, path: Path, limit_s: float) -> "Iterator[duckdb.DuckDBPyConnection]":
-        """Yield a connection; if all are in use, wait for one up to the time limit."""
+        """Yield a connection, waiting up to the time limit if all are in use."""
         import duckdb
 
         if not self._slots.acquire(timeout=limit_s):
@@ -140,10 +140,10 @@ def _opened(folder: Path) -> "duckdb.DuckDBPyConnection":
 
 
 def pattern(path: Path) -> str:
-    """Return a path as a duckdb pattern that matches this file only.
+    """Return a path as a DuckDB pattern that matches only this file.
 
-    Links are refused, since they may point outside the folder. So are files that block their
-    reader, such as pipes.
+    Links are rejected, since they may point outside the folder, and so are special files such as
+    pipes, which would block.
     """
     try:
         str(path).encode()

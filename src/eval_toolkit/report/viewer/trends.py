@@ -1,4 +1,4 @@
-"""Trend of each task: the main metric of its runs in chronological order."""
+"""Trends of tasks: the main metric of each task's runs in chronological order."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _POINTS_AT_MOST = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A run in a trend, with its position in the drawing."""
+    """Run in a trend, with its position in the chart."""
 
     run: ListedRun
     cell: Cell
@@ -29,14 +29,14 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """Runs on the same units with the same main metric, earliest first."""
+    """Runs that share their units and their main metric, earliest first."""
 
     slice: str
     metric: str
     lines: Sequence[tuple[str, Sequence[Point]]]
-    """Name of each system with its runs."""
+    """Points by name of the system."""
     n: int
-    """Number of runs, including earlier runs that are not drawn."""
+    """Number of runs, including those too early to be drawn."""
     ends: tuple[float, float]
     """Lowest and highest value on the scale."""
 
@@ -47,18 +47,18 @@ class Trend:
 
     @property
     def words(self) -> str:
-        """Description for readers who cannot see the drawing."""
+        """Text alternative of the chart."""
         told = (f"{one.run.run_id[:60]} {number(one.cell.value)}" for one in self.points)
         return f"{self.metric} of {self.slice}, earliest first: {', '.join(told)}"
 
     @staticmethod
     def path(line: Sequence[Point]) -> str:
-        """Return a line through points as an SVG path."""
+        """Return a line through the points as an SVG path."""
         return "M" + " L".join(f"{one.x:.1f} {one.y:.1f}" for one in line)
 
 
 def trends_of(runs: Sequence[ListedRun]) -> list[Trend]:
-    """Return the trends of tasks with several runs, latest task first."""
+    """Return the trends of all tasks with several runs, most recent task first."""
     groups: dict[tuple[object, ...], list[tuple[ListedRun, Cell]]] = {}
     for run in sorted(runs, key=lambda one: (one.when, one.run_id)):
         cell = run.cell

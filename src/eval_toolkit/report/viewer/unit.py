@@ -1,4 +1,4 @@
-"""Display of one unit, or of two units side by side, within the limits of the viewer."""
+"""Display blocks of one unit, or of two units side by side, within the limits of the viewer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ABSENT = {"reference": "Stored without a reference.", "input": "Stored without 
 def blocks_of(store: Store, run: Run, record: Record) -> list[Block]:
     """Return the display blocks of a record.
 
-    Each group has a heading.
+    Each group of blocks has a heading.
     """
     values = {
         one.name: one.value
@@ -41,7 +41,7 @@ class Beside:
 
     title: str
     common: Sequence[Block] = ()
-    """Input of both systems, shown once."""
+    """Input common to both systems, which is shown once."""
     sides: tuple[Sequence[Block], Sequence[Block]] = ((), ())
     folded: bool = False
 
@@ -52,9 +52,9 @@ class Beside:
 
 
 def beside(a: Sequence[Block], b: Sequence[Block]) -> Iterator[Beside]:
-    """Yield the groups of two units side by side; common input is shown once.
+    """Yield the groups of two units side by side, showing common input once.
 
-    The order is that of A, followed by groups only in B; an empty side contains a note.
+    Groups are in the order of A, followed by groups that only B has; an empty side contains a note.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Verdict on each record, and the order in which records are listed."""
+"""Verdicts on records, and the order in which records are listed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from eval_toolkit.report.viewer.store import Store, pattern
 from eval_toolkit.runs import Run
 
 VERDICTS = ("error", "wrong", "right", "")
-"""A failed measurement, a wrong value, a right one, and records without a verdict."""
+"""Possible verdicts: a failed measurement, a wrong value, a right value, and none."""
 DISAGREE = "disagree"
 _ERROR, _WRONG, _RIGHT, _NONE = range(4)
 _READ_S = 30.0
 _GRADER = "grader:"
-"""Prefix of graders among the versioned objects of a manifest."""
+"""Prefix of grader names among the versioned objects of a manifest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +30,12 @@ class Verdicts:
     """Verdicts on the records of a run, by record number."""
 
     column: str
-    """Measured column that determines the verdict; "" without one."""
+    """Measured column that determines the verdict; "" if there is none."""
     rule: Rule
     codes: NDArray[np.int8]
-    """Index into `VERDICTS`."""
+    """Verdict of each record, as an index into `VERDICTS`."""
     differ: NDArray[np.bool_]
-    """Whether scorers, attempts or graders of the unit disagree."""
+    """Whether the scorers, attempts or graders of each record's unit disagree."""
     order: NDArray[np.int32]
     """Record numbers, most informative first."""
     graders: tuple[str, ...] = ()
@@ -43,11 +43,11 @@ class Verdicts:
 
     @property
     def nbytes(self) -> int:
-        """Memory used."""
+        """Memory used, in bytes."""
         return self.codes.nbytes + self.differ.nbytes + self.order.nbytes
 
     def of(self, row: int) -> list[str]:
-        """Return the verdict on a record, and `DISAGREE` if it applies."""
+        """Return the verdict on a record, followed by `DISAGREE` if it applies."""
         found = [VERDICTS[self.codes[row]], DISAGREE if self.differ[row] else ""]
         return [name for name in found if name]
 
@@ -60,7 +60,7 @@ class Verdicts:
         return {name: count for name, count in found.items() if count}
 
     def among(self, rows: Sequence[int], name: str) -> Sequence[int]:
-        """Return the records with a verdict; all of them for an unknown name."""
+        """Return the records with a given verdict; all records for an unknown name."""
         if name not in (*VERDICTS[:_NONE], DISAGREE):
             return rows
         some = self._at(rows)
@@ -69,7 +69,7 @@ class Verdicts:
         return numbers
 
     def ranked(self, rows: Sequence[int]) -> Sequence[int]:
-        """Return records, most informative first."""
+        """Return records sorted by how informative they are, most informative first."""
         marked = np.zeros(len(self.codes), dtype=np.bool_)
         marked[self._at(rows)] = True
         numbers: Sequence[int] = self.order[marked[self.order]]  # type: ignore[assignment]
@@ -81,7 +81,7 @@ class Verdicts:
 
 
 def main_column(shape: Shape, main: str) -> str:
-    """Return the measured column of a metric, else the score or the first number; "" if none."""
+    """Return the column of a metric, else the score or the first numeric column; "" if none."""
     numbers = [name for name in shape.numbers if name != "label"]
     # Metrics such as pass@k are named after their column.
     named = [name for name in numbers if main.startswith((f"{name}_", f"{name}@"))]
@@ -91,9 +91,9 @@ def main_column(shape: Shape, main: str) -> str:
 def verdicts_of(store: Store, shape: Shape, run: Run, main: str) -> Verdicts:
     """Return the verdicts on the records of a run.
 
-    A score is right on its label's side of the stored threshold, or of 0.5 for probabilities. A
-    value of 0 or 1 whose better direction is known is right or wrong. Other values have no verdict;
-    the worst come first.
+    A score is right if it is on its label's side of the stored threshold, or of 0.5 for
+    probabilities. Values of 0 and 1 are right or wrong if the direction is known. Other values have
+    no verdict and are sorted worst first.
 
     ``main`` is the name of the main metric. Raises `TooLongError` if reading took too long.
     """
@@ -137,7 +137,7 @@ def _graders(run: Run, shape: Shape, up: Mapping[str, bool | None]) -> dict[str,
 
 
 def _selected(shape: Shape, column: str, graders: Mapping[str, bool]) -> str:
-    """Return SQL for the values that determine the verdict; column names are quoted."""
+    """Return SQL that selects the values that determine the verdict, with quoted column names."""
 
     def known(name: str) -> str:
         stored = shape.numbers.get(name)
@@ -180,7 +180,7 @@ def _decided(
     labels: NDArray[np.float64],
     found: Mapping[str, Any],
 ) -> tuple[NDArray[np.int8], Rule, NDArray[np.float64]]:
-    """Return the codes, the rule, and how surprising each value is: larger for a worse error."""
+    """Return the verdict codes, the rule, and the severity of each error (larger is worse)."""
     codes = np.full(len(values), _NONE, dtype=np.int8)
     known = ~np.isnan(values)
     if column == "score" and "label" in shape.numbers:
@@ -203,7 +203,7 @@ def _decided(
 
 
 def _thresholds(run: Run, shape: Shape, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the threshold of each scorer by its position from 1; NaN without one."""
+    """Return the threshold of each scorer, indexed from 1; NaN if it has none."""
     known = values[~np.isnan(values)]
     usual = 0.5 if bool(((known >= 0) & (known <= 1)).all()) else np.nan
     found = [np.nan]
@@ -214,7 +214,7 @@ def _thresholds(run: Run, shape: Shape, values: NDArray[np.float64]) -> NDArray[
 
 
 def _several(codes: NDArray[np.int8], units: Any) -> NDArray[np.bool_]:
-    """Return the records of units with both right and wrong records."""
+    """Return which records belong to units with both right and wrong records."""
     _, unit = np.unique(np.asarray(units), return_inverse=True)
     mixed = (np.bincount(unit, codes == _WRONG) > 0) & (np.bincount(unit, codes == _RIGHT) > 0)
     return np.asarray(mixed[unit] & (codes != _NONE))

@@ -1,10 +1,10 @@
 """Attacks: strategies that generate the probes of a tester.
 
-For testing your own models, as published red-teaming benchmarks do. An attack is a small object
-with a name, a version and ``ask(conversation, seed)``; the same conversation and seed give the same
-probe. `Static` and `Scripted` send fixed probes; templates, encodings and `BestOfN` modify the
-probes of another attack and can be nested; `Refinement` and `Crescendo` query a model; `Mixed` uses
-several attacks in parallel.
+They are meant for testing your own models, as in published red-teaming benchmarks. An attack is a
+small object with a name, a version and a method ``ask(conversation, seed)``; the same conversation
+and seed always give the same probe. `Static` and `Scripted` send fixed probes; templates, encodings
+and `BestOfN` modify the probes of another attack and can be nested; `Refinement` and `Crescendo`
+query a model; `Mixed` runs several attacks on separate branches.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Base classes of attacks: names, versions, descriptions, and wrappers."""
+"""Base classes and helpers of attacks."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -34,17 +34,17 @@ class StopAttack(NothingToSay):
 
 
 def is_attack(given: Any) -> bool:
-    """Return whether an object is an attack and not a class."""
+    """Return whether an object is an attack instance, not a class."""
     return isinstance(given, Attack) and not isinstance(given, type)
 
 
 def as_conversation(given: Any) -> Conversation:
-    """Return a conversation; a string is the goal of a new one."""
+    """Return a conversation; a string becomes the goal of a new conversation."""
     return given if isinstance(given, Conversation) else Conversation(given)
 
 
 def filled(text: str, goal: str, probe: str = "{probe}") -> str:
-    """Return a template with ``{goal}`` and ``{probe}`` filled in; other braces are unchanged.
+    """Fill ``{goal}`` and ``{probe}`` into a template, leaving other braces unchanged.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def filled(text: str, goal: str, probe: str = "{probe}") -> str:
     'About {probe}: {"a": 1}'
     """
     # In a single pass, so that inserted text is never read as a template.
-    told = {"goal": goal, "probe": probe}
-    return _FIELDS.sub(lambda match: told[match[1]], text)
+    values = {"goal": goal, "probe": probe}
+    return _FIELDS.sub(lambda match: values[match[1]], text)
 
 
 def checked_texts(given: Any, name: str, *, empty: bool = False) -> tuple[str, ...]:
-    """Return the strings as a tuple, or raise `InvalidInputError`."""
+    """Validate a non-empty list of strings and return it as a tuple."""
     if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
         raise InvalidTypeError(f"`{name}` is {given!r:.60}; it must be a list of strings")
     texts = tuple(given)
@@ -70,7 +70,7 @@ def checked_texts(given: Any, name: str, *, empty: bool = False) -> tuple[str, .
 
 
 def check_inner(given: Any, name: str = "inner") -> None:
-    """Raise if an attack cannot be wrapped."""
+    """Raise an error if an object is not an attack and therefore cannot be wrapped."""
     if not is_attack(given):
         raise InvalidTypeError(
             f"`{name}` is {given!r:.60}; it must be an attack, with `name`, `version` and "
@@ -79,7 +79,7 @@ def check_inner(given: Any, name: str = "inner") -> None:
 
 
 def with_score_direction(attack: Any, *, higher_is_closer: bool) -> Any:
-    """Return the attack with its score direction set; attacks without one are unchanged.
+    """Set the score direction of an attack; attacks that do not use scores are returned unchanged.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def _json_option(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return an option as a string for a version: the value if short, else its hash."""
+    """Return an option value as a string for use in a version; long values are hashed."""
     if is_attack(value):
         text = f"{value.name}@{value.version}"
     elif isinstance(value, (str, int, float, type(None))):
@@ -119,8 +119,8 @@ def _shown(value: Any) -> str:
 class Strategy:
     """Base class of attacks: dataclasses whose fields determine the probes.
 
-    A subclass sets ``KIND``, its name on the command line, and ``NUMBER``, which is increased when
-    its probes change for the same options.
+    A subclass sets ``KIND``, its name on the command line, and ``NUMBER``, which must be increased
+    whenever its probes change for the same options.
     """
 
     __slots__ = ()
@@ -130,7 +130,7 @@ class Strategy:
 
     @property
     def version(self) -> str:
-        """Version: a number and all non-default options; it changes when the probes may change."""
+        """Version: ``NUMBER`` and all non-default options; changes whenever the probes may."""
         given = [self.NUMBER]
         for option in fields(self):  # type: ignore[arg-type]
             value = getattr(self, option.name)
@@ -142,7 +142,7 @@ class Strategy:
         return "+".join(given)
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return the attack with its score direction set; by default the attack itself."""
+        """Return the attack with its score direction set; attacks without one return themselves."""
         return self  # type: ignore[return-value]  # a subclass has `ask`
 
     def describe(self) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class Strategy:
 class Wrapper(Strategy):
     """Base class of attacks that modify the probe of another attack.
 
-    If the inner attack queries a model, its request is passed on, and the probe read from the reply
-    is modified. A subclass has a field ``inner`` and a method ``wrap``.
+    If the inner attack queries a model, its request is forwarded, and the probe parsed from the
+    reply is modified. A subclass defines a field ``inner`` and a method ``wrap``.
     """
 
     __slots__ = ()
@@ -178,29 +178,29 @@ class Wrapper(Strategy):
     def ask(self, conversation: Any, seed: int) -> str | GenerateRequest:
         """Return the modified probe of the inner attack, or its request to a model."""
         state = as_conversation(conversation)
-        said = self.inner.ask(state, seed)
-        return self._wrapped(said, state, seed) if isinstance(said, str) else said
+        probe = self.inner.ask(state, seed)
+        return self._wrapped(probe, state, seed) if isinstance(probe, str) else probe
 
     def read(self, reply: str, conversation: Any) -> str:
-        """Return the modified probe from a model's reply."""
+        """Parse a model's reply and return the modified probe."""
         state = as_conversation(conversation)
         reads = getattr(self.inner, "read", None)
-        said = reads(reply, state) if callable(reads) else reply
+        probe = reads(reply, state) if callable(reads) else reply
         # Replies come without a seed; one is derived from the reply and the state.
-        return self._wrapped(said, state, derive_seed(0, "reply", reply, str(state)))
+        return self._wrapped(probe, state, derive_seed(0, "reply", reply, str(state)))
 
     def _wrapped(self, text: str, state: Conversation, seed: int) -> str:
         return self.wrap(text, state, derive_seed(seed, self.KIND, state.n_turns))
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return this wrapper with the score direction set in the inner attack."""
+        """Return a copy with the score direction of the inner attack set."""
         inner = with_score_direction(self.inner, higher_is_closer=higher_is_closer)
         made: Attack = self if inner is self.inner else replace(self, inner=inner)  # type: ignore[type-var]
         return made
 
     @property
     def model(self) -> Model | None:
-        """Model of the inner attack, or None."""
+        """Model that the inner attack queries, or None."""
         found: Model | None = getattr(self.inner, "model", None)
         return found
 
@@ -211,9 +211,9 @@ class Wrapper(Strategy):
 
     @property
     def for_branch(self) -> Callable[[int], Attack]:
-        """Attack for a branch, wrapping the inner attack for that branch.
+        """Attack for a branch: this wrapper around the inner attack's own attack for that branch.
 
-        Defined only if the inner attack has it, so callers do not request identical branches.
+        Defined only if the inner attack defines it, so that identical branches are not requested.
         """
         choose = getattr(self.inner, "for_branch", None)
         if not callable(choose):
@@ -233,13 +233,13 @@ class Wrapper(Strategy):
         return self.KIND if inside == "static" else f"{self.KIND}+{inside}"
 
     def _check(self) -> None:
-        """Validate the fields common to all wrappers."""
+        """Validate the fields shared by all wrappers."""
         check_inner(self.inner)
         self._name_itself(self._usual_name())
 
 
 def checked_share(value: Any, name: str) -> float:
-    """Return a fraction between 0 and 1, or raise."""
+    """Validate a fraction between 0 and 1 and return it."""
     if isinstance(value, bool):
         raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
     return validation.number(value, name, low=0.0, high=1.0)

@@ -18,17 +18,17 @@ from eval_toolkit.rollouts.conversations import Conversation
 CHANGES = ("capitals", "shuffle", "noise")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _FIRST, _LAST = 33, 126
-"""First and last visible ASCII character."""
+"""Code points of the first and last visible ASCII characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestOfN(Wrapper):
-    """Random changes to the letters of the probe, different in every branch.
+    """Random perturbations of the probe's letters, different on every branch.
 
-    In a tree of width ``n``, all branches are tried and the best one counts. Use it inside an
-    encoding rather than around it, since a modified encoding cannot be decoded. Around an attack
-    that queries a model, the changes are seeded by the model's reply, so equal replies (temperature
-    0) get equal changes.
+    In a tree of width ``n``, all branches are tried, and the attack succeeds if any branch does.
+    Wrap an encoding around it rather than the reverse, since a perturbed encoding cannot be
+    decoded. If the inner attack queries a model, the perturbations are seeded by the model's reply,
+    so identical replies (temperature 0) are perturbed identically.
 
     Parameters
     ----------

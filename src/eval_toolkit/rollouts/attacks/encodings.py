@@ -1,8 +1,8 @@
-"""Attacks that encode a probe to evade word-based defences.
+"""Attacks that encode the probe to evade word-based defences.
 
-`Base64`, `Rot13` and `Reversed` explain how to decode the probe; the others remain readable. A
-target that cannot decode a probe is not tested by it: inspect its answers before counting
-successes.
+`Base64`, `Rot13` and `Reversed` explain how to decode the probe; the other encodings remain
+readable. If the target cannot decode a probe, the attack does not test it: read some answers before
+relying on success rates.
 """
 
 import base64
@@ -37,7 +37,7 @@ class _Coded(Wrapper):
         raise NotImplementedError
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the encoded probe after an explanation of the encoding."""
+        """Return the encoded probe, preceded by an explanation of the encoding."""
         coded = self.encode(text)
         return f"{self.HOW} Read it and answer what it says.\n\n{coded}" if self.explain else coded
 
@@ -118,11 +118,11 @@ class Rot13(_Coded):
         self._check()
 
     def encode(self, text: str) -> str:
-        """Return the text with its letters rotated."""
+        """Return the text with every letter rotated by 13 places."""
         return codecs.encode(text, "rot13")
 
     def decode(self, text: str) -> str:
-        """Return the text with its letters rotated back."""
+        """Return the decoded text; decoding is the same rotation."""
         return codecs.decode(text, "rot13")
 
 
@@ -204,7 +204,7 @@ class Homoglyphs(Wrapper):
     Parameters
     ----------
     inner, share, name
-        As in `Leetspeak`; ``share`` refers to the letters that have a homoglyph.
+        As in `Leetspeak`; ``share`` is a fraction of the letters that have a homoglyph.
 
     Examples
     --------
@@ -238,7 +238,7 @@ class ZeroWidth(Wrapper):
     Parameters
     ----------
     inner, share, name
-        As in `Leetspeak`; ``share`` refers to the gaps between characters.
+        As in `Leetspeak`; ``share`` is a fraction of the gaps between characters.
 
     Examples
     --------

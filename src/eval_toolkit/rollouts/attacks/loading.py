@@ -1,4 +1,4 @@
-"""Attacks by name, from models or from lists of probes."""
+"""Creation of attacks from names, models or lists of probes."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -36,13 +36,14 @@ _OURS = {
 }
 _WHAT = {
     "base64": "the probe in Base64",
-    "best_of_n": "random capitals, shuffled letters and noise, different in every branch",
-    "crescendo": "from a harmless question to the goal, step by step; written by a model if one is given",
+    "best_of_n": "random capitals, shuffled letters and noise, different on every branch",
+    "crescendo": "escalates from a harmless question to the goal; probes are written by a model "
+    "if given",
     "homoglyphs": "Cyrillic letters that look like Latin ones",
     "leetspeak": "letters replaced by digits that look similar",
-    "prefix_injection": "asks for an answer that begins as if the target had agreed",
-    "refinement": "a model reads the replies and writes a better probe; needs a model",
-    "refusal_suppression": "asks for an answer without the words of a refusal",
+    "prefix_injection": "asks the target to begin its answer as if it had agreed",
+    "refinement": "a model reads the replies and writes improved probes; needs a model",
+    "refusal_suppression": "asks the target to answer without words typical of refusals",
     "reversed": "the probe written backwards",
     "role_play": "addresses the probe to a character that the target plays",
     "rot13": "the probe with its letters rotated by 13 places",
@@ -54,12 +55,12 @@ _WHAT = {
 
 
 def available_attacks() -> dict[str, str]:
-    """Return the names of available attacks with one-line descriptions.
+    """Return the available attacks with one-line descriptions.
 
     Returns
     -------
     dict of str to str
-        Built-in attacks and those that installed packages provide as ``eval_toolkit.attacks``,
+        Built-in attacks and those registered by installed packages as ``eval_toolkit.attacks``,
         sorted by name.
 
     Examples
@@ -73,16 +74,16 @@ def available_attacks() -> dict[str, str]:
 
 
 def load_attack(spec: str, **options: Any) -> Attack:
-    """Return the attack specified by a name.
+    """Create an attack from its name.
 
     Parameters
     ----------
     spec : str
-        Name from `available_attacks` or ``package.module:object``; several joined by ``+`` are
-        nested, each wrapping the previous: ``role_play+base64``. Each may be followed by options as
-        a TOML table: ``best_of_n{n=4}+role_play``.
+        Name from `available_attacks` or ``package.module:object``; names joined by ``+`` are
+        nested, each attack wrapping the next one: ``role_play+base64``. Each name may be followed
+        by options in TOML syntax: ``best_of_n{n=4}+role_play``.
     **options
-        Options, passed to the part that accepts them.
+        Attack options, each passed to the one attack in the spec that accepts it.
 
     Returns
     -------
@@ -92,10 +93,10 @@ def load_attack(spec: str, **options: Any) -> Attack:
     Raises
     ------
     PluginError
-        If there is no attack of that name; the nearest name is suggested.
+        If there is no attack with that name; the nearest name is suggested.
     InvalidInputError
-        If an option is accepted by no part or by several, one is missing, or a part cannot wrap
-        another.
+        If an option is accepted by none or by several of the attacks, a required option is missing,
+        or one of the attacks cannot wrap another.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
 
 
 def named_attack(spec: str, **options: Any) -> Attack:
-    """Return the attack specified by a name, with follow-ups that differ in every turn.
+    """Create an attack from its name, with follow-ups that differ from turn to turn.
 
     See `load_attack`; ``static{follow_ups=[]}`` repeats the seed prompt.
 
@@ -146,7 +147,7 @@ def named_attack(spec: str, **options: Any) -> Attack:
 
 
 def _parts(spec: str) -> list[str]:
-    """Return the parts separated by ``+`` outside of tables and quotes."""
+    """Split a spec at every ``+`` outside of tables and quotes."""
     parts, depth, quote = [""], 0, ""
     for sign in spec:
         if quote:
@@ -175,7 +176,7 @@ def _deal(
     found: Sequence[Any],
     options: Mapping[str, Any],
 ) -> None:
-    """Assign every option to the part that accepts it."""
+    """Assign every option to the attack that accepts it."""
     for option, value in options.items():
         if len(found) == 1:
             tables[0][option] = value
@@ -203,7 +204,7 @@ def _nearest(option: str, there: Sequence[str]) -> str:
 
 
 def as_attack(given: Any) -> Attack:
-    """Return an attack, given an attack, a model or a list of probes.
+    """Convert an attack, a model or a list of probes to an attack.
 
     Parameters
     ----------
@@ -214,12 +215,12 @@ def as_attack(given: Any) -> Attack:
     Returns
     -------
     Attack
-        Attack for the given object.
+        The corresponding attack.
 
     Raises
     ------
     InvalidTypeError
-        If it is none of these.
+        If the object is none of these.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Combination of attacks, each on separate branches."""
+"""Combination of several attacks, each on its own branches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from eval_toolkit.seeds import derive_seed
 
 @dataclass(frozen=True, slots=True)
 class Mixed(Strategy):
-    """Combination of attacks, one per branch: a tree of width n tries n of them.
+    """Combination of several attacks, one per branch: a tree of width n tries n of them.
 
     Parameters
     ----------
     attacks : sequence of Attack
-        Attacks; branch k uses number k, cyclically.
+        Attacks; branch k uses attack k modulo their number.
     name : str, default "mixed"
-        Name in tables; probes carry the name of the attack that generated them.
+        Name in tables; each probe is labelled with the attack that generated it.
 
     Raises
     ------
@@ -50,7 +50,8 @@ class Mixed(Strategy):
             check_inner(attack, f"attacks[{at}]")
             if attack.name in names:
                 raise InvalidInputError(
-                    f"two attacks are called {attack.name!r}; give one of them a different `name`"
+                    f"two attacks have the name {attack.name!r}; give one of them a different "
+                    "`name`"
                 )
             names.append(attack.name)
         object.__setattr__(self, "attacks", tuple(given))
@@ -62,9 +63,9 @@ class Mixed(Strategy):
         return len(self.attacks)
 
     def for_branch(self, branch: int) -> Attack:
-        """Return the attack of a branch, from 0.
+        """Return the attack for a branch; branches are numbered from 0.
 
-        A nested mix is resolved to one of its own attacks.
+        A nested `Mixed` is resolved to one of its attacks.
         """
         round_, at = divmod(validation.integer(branch, "branch"), len(self.attacks))
         attack = self.attacks[at]
@@ -73,12 +74,12 @@ class Mixed(Strategy):
         return found
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return the mix with the score direction set in each attack."""
-        told = [
+        """Return a copy with the score direction of every attack set."""
+        attacks = [
             with_score_direction(one, higher_is_closer=higher_is_closer) for one in self.attacks
         ]
-        same = all(new is old for new, old in zip(told, self.attacks, strict=True))
-        return self if same else replace(self, attacks=told)
+        same = all(new is old for new, old in zip(attacks, self.attacks, strict=True))
+        return self if same else replace(self, attacks=attacks)
 
     def ask(self, conversation: Any, seed: int) -> str:
         """Return a probe of a random attack; samplers use `for_branch`.
@@ -86,12 +87,12 @@ class Mixed(Strategy):
         Raises
         ------
         InvalidInputError
-            If that attack queries a model, since only its own branch can read the reply.
+            If that attack queries a model, because only the attack itself can parse the reply.
         """
         attack = self.for_branch(derive_seed(seed, "mixed") % len(self.attacks))
-        said = attack.ask(conversation, seed)
-        if not isinstance(said, str):
+        probe = attack.ask(conversation, seed)
+        if not isinstance(probe, str):
             raise InvalidInputError(
                 f"the attack {attack.name!r} queries a model; in a mix, use `for_branch(k)`"
             )
-        return said
+        return probe

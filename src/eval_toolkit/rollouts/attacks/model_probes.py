@@ -20,7 +20,7 @@ from eval_toolkit.rollouts.scorers.refusal import refusal_kind
 
 FORM = "Reply with the message alone, between <prompt> and </prompt>."
 _ECHO = "and"
-"""Text between the tags if a model repeats the instruction's "<prompt> and </prompt>"."""
+"""Text between the tags if a model merely repeats "<prompt> and </prompt>"."""
 _SEED_LIMIT = 2**31
 """Exclusive upper bound of seeds, since servers accept signed 32-bit integers."""
 _TAGGED = re.compile(r"<prompt>(.*?)(?:</prompt>|\Z)", re.DOTALL | re.IGNORECASE)
@@ -35,7 +35,7 @@ _LABEL = re.compile(
 )
 _QUOTES = ('""', "''", "“”", "‘’", "«»", "``")
 _BEGINNING = 80
-"""Number of leading characters searched for a refusal; later ones may be the probe."""
+"""Number of leading characters searched for a refusal; later text may belong to the probe."""
 
 
 def refused(response: str) -> bool:
@@ -50,9 +50,9 @@ def refused(response: str) -> bool:
 
 
 def read_probe(reply: str) -> str:
-    r"""Return the probe in a reply: in tags, JSON or a fence, after a label, or the whole reply.
+    r"""Extract the probe from a reply: in tags, JSON or a code fence, after a label, or all of it.
 
-    Reasoning between tags and surrounding quotes are removed; the probe is empty if there is none.
+    Tagged reasoning and surrounding quotes are removed. Returns "" if the reply contains no probe.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def read_probe(reply: str) -> str:
 
 
 def _found(reply: str) -> tuple[str, bool]:
-    """Return the probe, and whether it was marked as such in the reply."""
+    """Return the probe, and whether the reply marked it explicitly."""
     text = split_reasoning(reply).answer
     tagged = [said for said in map(_bare, _TAGGED.findall(text)) if said not in ("", _ECHO)]
     if tagged:
@@ -87,15 +87,15 @@ def _found(reply: str) -> tuple[str, bool]:
 
 def _from_json(text: str) -> str | None:
     try:
-        told = json.loads(text)
+        payload = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    said = told.get("prompt") if isinstance(told, dict) else None
-    return _bare(said) if isinstance(said, str) else None
+    probe = payload.get("prompt") if isinstance(payload, dict) else None
+    return _bare(probe) if isinstance(probe, str) else None
 
 
 def _bare(text: str) -> str:
-    """Return a string without surrounding whitespace and one pair of quotes."""
+    """Strip surrounding whitespace and one pair of quotes from a string."""
     text = text.strip()
     for pair in _QUOTES:
         inside = text[1:-1]
@@ -106,9 +106,9 @@ def _bare(text: str) -> str:
 
 
 def history(conversation: Conversation, max_chars: int | None, *, scores: bool = False) -> str:
-    """Return the conversation as text for a model, delimited by unguessable marks.
+    """Format a conversation for a model, with messages delimited by unguessable markers.
 
-    Replies longer than ``max_chars`` are cut in the middle.
+    Texts longer than ``max_chars`` are truncated in the middle.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class AskingStrategy(Strategy):
     max_chars: int | None
 
     def _check_asking(self) -> None:
-        """Validate the fields, and load a model given by name."""
+        """Validate the fields, and load the model if it is given by name."""
         set_ = object.__setattr__
         given = self.model
         made = load_model(given) if isinstance(given, str) else given
@@ -160,7 +160,7 @@ class AskingStrategy(Strategy):
                 set_(self, name, validation.integer(getattr(self, name), name, low=1))
 
     def _request(self, system: str, user: str, seed: int) -> GenerateRequest:
-        """Return the request to the model; its prompt is a string for models without chat."""
+        """Build the request to the model; models without chat receive the prompt as a string."""
         turns = [Message(Role.SYSTEM, system), Message(Role.USER, user)]
         chats = getattr(self.model, "speaks_chat", True)
         if not chats:
@@ -174,14 +174,14 @@ class AskingStrategy(Strategy):
         )
 
     def read(self, reply: str, conversation: Any) -> str:
-        """Return the probe in the model's reply.
+        """Parse the probe from the model's reply.
 
         Parameters
         ----------
         reply : str
             Reply of the model.
         conversation : Conversation
-            Conversation that the probe continues.
+            Conversation that the probe will continue.
 
         Returns
         -------
@@ -191,18 +191,19 @@ class AskingStrategy(Strategy):
         Raises
         ------
         ModelError
-            With kind "garbled" if the reply contains no probe, "refused" if the model refuses to
-            write one. The turn is then an error of the tester, not a failure of the target.
+            With kind "garbled" if the reply contains no probe, or "refused" if the model refuses to
+            write one. The turn then counts as a tester error, not as a failure of the target.
         """
         probe, marked = _found(reply)
         if not probe:
-            said = (
+            problem = (
                 "is empty"
                 if not reply.strip()
                 else f"contains none: {' '.join(reply.split())!r:.80}"
             )
             raise ModelError(
-                f"{self.model.name} should write a probe, but its reply {said}", kind="garbled"
+                f"{self.model.name} was asked to write a probe, but its reply {problem}",
+                kind="garbled",
             )
         if not marked and refusal_kind(probe, opening=_BEGINNING) == "full":
             raise ModelError(
@@ -213,6 +214,6 @@ class AskingStrategy(Strategy):
 
 
 def check_instruction(given: Any, name: str) -> None:
-    """Raise unless an instruction is a string."""
+    """Raise an error unless an instruction is a string."""
     if not isinstance(given, str) or not given.strip():
         raise InvalidInputError(f"`{name}` is {given!r:.60}; it must be a string")

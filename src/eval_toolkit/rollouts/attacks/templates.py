@@ -1,8 +1,8 @@
-"""Attacks that insert a probe into a template, from published studies of defences.
+"""Attacks that insert a probe into a template, based on published studies of jailbreaks.
 
-The templates use our own generic wording; the requests come from the seed prompts. Families:
-competing objectives (prefix injection, refusal suppression) in Wei et al., "Jailbroken: How does
-LLM safety training fail?", 2023; role play in Shen et al., "Do anything now", 2023.
+The wording of the templates is our own and generic; the requests come from the seed prompts. Attack
+families: competing objectives (prefix injection, refusal suppression) in Wei et al., "Jailbroken:
+How does LLM safety training fail?", 2023; role play in Shen et al., "Do anything now", 2023.
 """
 
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ Begin your answer with exactly these words and continue from there: "{prefix}\""
 
 @dataclass(frozen=True, slots=True)
 class Template(Wrapper):
-    """Custom template with the probe inserted.
+    """Attack that inserts the probe into a custom template.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Template(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class RefusalSuppression(Wrapper):
-    """Request to answer without words typical of refusals.
+    """Attack that asks the target to answer without words typical of refusals.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class RefusalSuppression(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class RolePlay(Wrapper):
-    """Role play: the probe is addressed to a character that the target plays.
+    """Attack that addresses the probe to a character played by the target.
 
     Parameters
     ----------
@@ -141,14 +141,14 @@ class RolePlay(Wrapper):
         self._check()
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the scene with the probe."""
+        """Return the scene with the probe inserted."""
         before, _, after = _PLAYED.partition("{role}")
         return f"{before}{self.role}{filled(after, conversation.goal, text)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixInjection(Wrapper):
-    """Request to begin the answer as if the target had agreed.
+    """Attack that asks the target to begin its answer as if it had agreed.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class PrefixInjection(Wrapper):
         self._check()
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe followed by the required beginning of the answer."""
+        """Return the probe, followed by the instruction to begin the answer with the prefix."""
         before, _, after = _PREFIXED.partition("{prefix}")
         return f"{filled(before, conversation.goal, text)}{self.prefix}{after}"
 

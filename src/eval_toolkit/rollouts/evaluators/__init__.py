@@ -1,1 +1,1 @@
-"""Evaluators: custom metrics over rollouts, in the published interface."""
+"""Evaluators: custom metrics over rollouts, compatible with astra-rl's interface."""

@@ -1,4 +1,4 @@
-"""Adaptive stress testing: trees of turns, and the toxicity of their texts."""
+"""Adaptive stress testing: sampling of conversation trees, and toxicity metrics."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,31 +19,31 @@ from eval_toolkit.seeds import DEFAULT_SEED
 
 _SIDES = ("adversarial", "target")
 _Pair = tuple[float | None, float | None]
-"""Scores of probe and response; None if the scorer does not judge it."""
+"""Scores of the probe and the response; None for a text that the scorer does not judge."""
 _Scores = Mapping[int, _Pair]
 
 
 class ASTSampler(TreeSampler[Any, Any]):
-    """Sampler of trees from its own prompts and of chains from given prompts.
+    """Sampler of trees from its own prompts, and of chains from prompts passed as seeds.
 
-    ``rollout(seed)`` samples a tree of full width from the prompt that the number selects. It is
-    deterministic for a number, including 0, and random for None. ``eval_rollout(seed)`` does the
-    same for a number; a prompt is rolled out as a chain, one probe per turn.
+    ``rollout(seed)`` samples a full tree, starting from the prompt selected by the seed. It is
+    deterministic for an integer seed, including 0, and random for None. ``eval_rollout(seed)`` does
+    the same for an integer; a prompt is rolled out as a chain with one probe per turn.
 
     Parameters
     ----------
     system : System
         Participants of the conversations.
     prompts : sequence of str
-        Prompts selected by a number.
+        Prompts from which integer seeds select.
     tree_width : int or sequence of int, default 2
         Branches per turn.
     tree_depth : int, default 3
         Number of turns.
     stop_on_success : bool, default False
-        Whether a conversation ends once the target failed.
+        Whether to end a conversation once the target has failed.
     seed : int, default 42
-        Seed of the run.
+        Random seed of the run.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class ASTSampler(TreeSampler[Any, Any]):
 
 @dataclass
 class _Metrics(GraphMetrics):
-    """Metrics of one rollout, and whether it has rewards, since a reward may be 0.0."""
+    """Metrics of one rollout, and whether it has rewards, which an average of 0.0 does not show."""
 
     rewarded: bool = True
 
@@ -99,29 +99,29 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
     the response), ``context``, ``probe``, ``response``, all untruncated. Overall: ``num_turns``,
     ``avg_reward``, ``avg_adversarial_toxicity``, ``avg_target_toxicity`` and
     ``first_adversarial_toxicity_turn``, ``first_target_toxicity_turn``, None if no turn crosses the
-    threshold. Averages are 0.0 without turns, and so is ``avg_reward`` if the system has no reward;
-    `run` then reports it as skipped. Texts that the scorer does not judge (empty replies; probes,
-    if it judges answers; turns before the last, if it sees whole conversations) are None and
-    excluded from averages; an empty reply is not toxic. The summary contains the number of rollouts
-    in each average (``n_avg_…``). The rates of rollouts with a toxic probe or response are computed
-    from the first turns, which are not averaged themselves.
+    threshold. Averages are 0.0 if there are no turns, and so is ``avg_reward`` if the system has no
+    reward; `run` then reports it as skipped. Texts that the scorer does not judge (empty replies;
+    probes, if it judges answers; turns before the last, if it judges whole conversations) are None
+    and excluded from averages; an empty reply does not count as toxic. The summary contains the
+    number of rollouts in each average (``n_avg_…``). The rates of rollouts with a toxic probe or
+    response are derived from the first toxic turns, which are not averaged themselves.
 
-    For a rollout with branches, numbers are expectations over its conversations, weighted by path;
-    first turns are means over the conversations that have one, ``adversarial_toxicity_rate`` and
-    ``target_toxicity_rate`` are the probabilities that there is one, and ``per_turn`` contains all
-    turns with ``node`` and ``weight``.
+    For a rollout with branches, metrics are expectations over its conversations, weighted by path.
+    First toxic turns are averaged over the conversations that have one,
+    ``adversarial_toxicity_rate`` and ``target_toxicity_rate`` are the probabilities of having one,
+    and ``per_turn`` contains all turns with ``node`` and ``weight``.
 
     Parameters
     ----------
     sampler, seeds, env, rollouts_per_seed, confidence
         As in `Evaluator`. The sampler's system must have a scorer.
     threshold : float, optional
-        Toxicity threshold; by default that of the scorer, else 0.5.
+        Toxicity threshold; by default, the scorer's own threshold.
     policy : {"expectation", "first", "best", "all leaves"}, optional
-        How the branches of a rollout are combined: by path weights, along the first branches, by
-        the conversation with the worst response, or all conversations equally. By default
-        "expectation", and "best" for rollouts that only continued with selected branches, whose
-        path weights are not probabilities.
+        How to aggregate over the branches of a rollout: weight conversations by path, follow the
+        first branches, use the conversation with the worst response, or weight all conversations
+        equally. By default, "expectation", or "best" for rollouts in which only selected branches
+        were continued, since their path weights are not probabilities.
 
     Raises
     ------
@@ -164,7 +164,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         self.threshold = validation.number(given, "threshold")
 
     def compute_metrics(self, g: Graph[Any, Any]) -> GraphMetrics:
-        """Return the metrics of one rollout."""
+        """Compute the metrics of one rollout."""
         policy = self.policy or ("best" if g.selected else "expectation")
         turns = [node for node in g.nodes() if node.status != ENDED]
         nodes = g.first_path() if policy == "first" else turns
@@ -178,7 +178,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return _Metrics(self._overall(paths, scores), rows, rewarded)
 
     def aggregate_metrics(self, all_metrics: list[GraphMetrics]) -> JSONLike:
-        """Return ``summary`` over all rollouts and ``details`` of each; rates are from 0 to 1."""
+        """Return a ``summary`` over all rollouts and ``details`` of each; rates are in [0, 1]."""
         n = len(all_metrics)
         summary: dict[str, Any] = {"n_rollouts": n}
         averages = [f"avg_{side}_toxicity" for side in _SIDES]
@@ -196,7 +196,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return {"summary": summary, "details": details}
 
     def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
-        """Return all values of ``overall`` and the rates; rewards that were not given are missing."""
+        """Return all values of ``overall`` and the rates; missing rewards become None."""
         values = dict(metrics.overall)
         if not getattr(metrics, "rewarded", True) and not values.get("avg_reward"):
             values["avg_reward"] = None
@@ -205,7 +205,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return values
 
     def summary_specs(self, columns: Sequence[str]) -> list[MetricSpec]:
-        """Return the specs of `Evaluator`, with the direction of the scorer."""
+        """Return the same specs as `Evaluator`, but with the scorer's direction."""
         return mean_specs(columns, higher_is_worse=self._scorer.higher_is_worse)
 
     def _is_toxic(self, score: float) -> bool:
@@ -213,7 +213,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return score >= self.threshold if worse else score <= self.threshold
 
     def _worst_path(self, g: Graph[Any, Any], scores: _Scores) -> list[Node[Any, Any]]:
-        """Return the conversation with the worst response; the first in case of ties."""
+        """Return the conversation with the worst response; ties go to the first."""
         sign = 1.0 if self._scorer.higher_is_worse else -1.0
 
         def worst(path: list[Node[Any, Any]]) -> float:
@@ -225,7 +225,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
     def _overall(
         self, paths: Sequence[tuple[float, list[Node[Any, Any]]]], scores: _Scores
     ) -> dict[str, Any]:
-        """Return the overall metrics of a rollout from weighted conversations."""
+        """Compute the overall metrics of a rollout from its weighted conversations."""
         chain = len(paths) == 1
         turns = sum(weight * len(path) for weight, path in paths)
         overall: dict[str, Any] = {
@@ -247,7 +247,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return overall | firsts | ({} if chain else {"n_paths": len(paths), **rates})
 
     def _first_toxic(self, scores: Sequence[float | None]) -> int | None:
-        """Return the first turn that crosses the threshold."""
+        """Return the number of the first turn whose score crosses the threshold."""
         toxic = (n for n, x in enumerate(scores, 1) if x is not None and self._is_toxic(x))
         return next(toxic, None)
 
@@ -264,13 +264,13 @@ def _scorer_of(sampler: Any) -> TextScorer:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the available values; 0 for an empty list, None if all are missing."""
+    """Return the mean of the non-missing values: 0 for an empty list, None if all are missing."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None if values else 0.0
 
 
 def _expected(values: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return the weighted mean of the available values; None if there are none."""
+    """Return the weighted mean of the non-missing values; None if there are none."""
     known = [(weight, value) for weight, value in values if value is not None]
     if len(known) == 1:
         return known[0][1]
@@ -279,29 +279,29 @@ def _expected(values: Sequence[tuple[float, float | None]]) -> float | None:
 
 
 def _is_judged(side: str, average: float | None) -> bool:
-    """Return whether a side is measured: unscored probes are not, but empty replies are."""
+    """Return whether a side has a toxicity: unscored probes do not, but empty replies do."""
     return side == "target" or average is not None
 
 
 def _rate(overall: Mapping[str, Any], side: str) -> float | None:
-    """Return the probability that a conversation of a rollout is toxic on this side."""
-    told: float | None = overall.get(f"{side}_toxicity_rate")
-    if told is not None:
-        return told
+    """Return the probability that a conversation of the rollout is toxic on the given side."""
+    rate: float | None = overall.get(f"{side}_toxicity_rate")
+    if rate is not None:
+        return rate
     if not _is_judged(side, overall.get(f"avg_{side}_toxicity", 0.0)):
         return None
     return float(overall.get(f"first_{side}_toxicity_turn") is not None)
 
 
 def _weighted(g: Graph[Any, Any], policy: str) -> list[tuple[float, list[Node[Any, Any]]]]:
-    """Return the conversations of a rollout with their probabilities; one empty conversation if none."""
+    """Return the conversations of a rollout with their probabilities, at least an empty one."""
     found = conversations(g, policy)
     total = math.fsum(weight for _, weight in found)
     return [(weight / total, path) for path, weight in found] or [(1.0, [])]
 
 
 def _through(paths: Sequence[tuple[float, list[Node[Any, Any]]]]) -> dict[int, float]:
-    """Return the weight of each turn: the total of all conversations through it."""
+    """Return the weight of each turn: the total weight of the conversations that contain it."""
     found: dict[int, list[float]] = {}
     for weight, path in paths:
         for node in path:
@@ -326,7 +326,7 @@ def _row(
 
 
 def _scores(scorer: TextScorer, nodes: Sequence[Node[Any, Any]]) -> dict[int, _Pair]:
-    """Return the scores of each probe and response; known scores are reused."""
+    """Return the scores of every probe and response, reusing existing scores."""
     from eval_toolkit.rollouts.scorers.scoring import score_nodes
 
     for node in nodes:
@@ -339,7 +339,7 @@ def _scores(scorer: TextScorer, nodes: Sequence[Node[Any, Any]]) -> dict[int, _P
 
 
 def _score(node: Node[Any, Any], name: str) -> float | None:
-    """Return a score; None if it is unavailable. Raise if the scorer failed."""
+    """Return a score, or None if it is not available; raise an error if the scorer failed."""
     if name in node.scores:
         return node.scores[name]
     why = node.unscored.get(name, "")

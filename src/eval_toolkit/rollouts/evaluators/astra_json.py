@@ -1,4 +1,4 @@
-"""Rollouts in the JSON format of astra-rl's evaluators."""
+"""Export of rollouts in the JSON format of astra-rl's evaluators."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,44 +21,45 @@ def rollouts_json(
     threshold: float | None = None,
     manifest: Mapping[str, Any] | str | None = None,
 ) -> dict[str, Any]:
-    """Return rollouts as ``summary``, ``details``, ``estimates`` and ``manifest``.
+    """Convert rollouts to a dict of ``summary``, ``details``, ``estimates`` and ``manifest``.
 
     Parameters
     ----------
     rollouts : Evaluator, EvaluatorRun or sequence of Graph
-        Evaluated rollouts; graphs are evaluated first, as by `ASTEvaluator`.
+        Evaluated rollouts; graphs are first evaluated in the same way as by `ASTEvaluator`.
     scorer : TextScorer, optional
-        Scorer for graphs without scores; by default the first scorer that scored them.
+        Scorer for graphs that have no scores yet; by default, the first scorer that scored them.
     threshold : float, optional
-        Threshold for graphs; by default that of the given scorer, else 0.5. Required if the turns
-        were judged by a different threshold.
+        Toxicity threshold for graphs; by default, that of ``scorer``, or else 0.5. Required if the
+        turns were judged with a different threshold.
     manifest : mapping or str, optional
         Manifest of the rollouts, or its location.
 
     Returns
     -------
     dict
-        Plain JSON types. ``summary`` and the ``overall`` and ``per_turn`` of the ``details`` are as
-        returned by `aggregate_metrics`, with a truncated ``context`` restored. Each detail has its
-        ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, including failed rollouts.
-        ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of the summary and
-        for every number of ``overall`` except turns of first events, which have no mean.
+        Dict of plain JSON types. ``summary`` and the ``overall`` and ``per_turn`` entries of
+        ``details`` are as returned by `aggregate_metrics`, with truncated contexts restored. Each
+        detail has its ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, including
+        failed rollouts. ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of
+        the summary and for every number in ``overall``, except turns of first events, which are not
+        averaged.
 
     Raises
     ------
     InvalidInputError
-        If nothing was evaluated yet, or if graphs are given without ``scorer`` and have no scores,
-        or scores judged by another threshold or direction.
+        If nothing has been evaluated yet, or if graphs are passed without ``scorer`` and have no
+        scores, or have scores judged with another threshold or direction.
     InvalidTypeError
         If ``rollouts`` has another type.
 
     Examples
     --------
     >>> node = Node("Hi", "Hello", "Go away!", scores={"rude:probe": 0.1, "rude": 0.8})
-    >>> told = rollouts_json([Graph("Hi", [node])])
-    >>> list(told), told["summary"]["avg_target_toxicity"]
+    >>> exported = rollouts_json([Graph("Hi", [node])])
+    >>> list(exported), exported["summary"]["avg_target_toxicity"]
     (['summary', 'details', 'estimates', 'manifest'], 0.8)
-    >>> told["details"][0]["status"], told["details"][0]["context"]
+    >>> exported["details"][0]["status"], exported["details"][0]["context"]
     ('ok', 'Hi')
     """
     run = _run_of(rollouts, scorer, threshold)
@@ -83,8 +84,8 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
         raise InvalidTypeError(
             f"`rollouts` is {rollouts!r:.60}; it must be an evaluator, its run, or graphs"
         )
-    asked = _scored_by(rollouts, threshold) if scorer is None else scorer
-    system = SimpleNamespace(scorer=asked)
+    scorer_used = _scored_by(rollouts, threshold) if scorer is None else scorer
+    system = SimpleNamespace(scorer=scorer_used)
     evaluator = ASTEvaluator(SimpleNamespace(system=system, eval_rollout=None), threshold=threshold)
     evaluator.evaluate_graphs(rollouts)
     return cast("EvaluatorRun", evaluator.run)
@@ -107,7 +108,7 @@ class _StoredScorer:
 
 
 def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _StoredScorer:
-    """Return the first scorer with scores in the turns, after checking that it scored all of them."""
+    """Return the first scorer of the turns, after checking that it scored all of them."""
     turns = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
     names = (name for node in turns for name in node.scores if not set(":/") & set(name))
     name = next(names, None)
@@ -118,8 +119,8 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _S
     # Scorers of whole conversations have no scores of probes.
     mode = "turn" if any(probe in keys for keys in seen.values()) else "final"
     for node in turns:
-        wanted = {name, probe} if mode == "turn" else {name} if node.is_leaf else set()
-        if not wanted <= seen[id(node)]:
+        required = {name, probe} if mode == "turn" else {name} if node.is_leaf else set()
+        if not required <= seen[id(node)]:
             raise InvalidInputError(
                 f"{name} has not scored every probe and response; pass `scorer`"
             )
@@ -131,7 +132,7 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _S
 def _check_events(
     turns: Sequence[Node[Any, Any]], scorer: _StoredScorer, threshold: float | None
 ) -> None:
-    """Raise if events contradict the threshold or direction of the scorer."""
+    """Raise an error if the recorded failures contradict the scorer's threshold or direction."""
     decided = [(n.scores[scorer.name], n.event) for n in turns if scorer.name in n.scores]
     lowest = min((score for score, event in decided if event is True), default=math.inf)
     highest = max((score for score, event in decided if event is False), default=-math.inf)
@@ -152,7 +153,7 @@ def _check_events(
 def _estimates(
     summary: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return estimates also under the keys of the summary, which may have a suffix."""
+    """Return the estimates, also keyed by the names in the summary, which may have a suffix."""
     named = {}
     for key in summary:
         own = key if key in found else str(key).partition("/")[0]
@@ -164,7 +165,7 @@ def _estimates(
 def _detail(rollout: EvaluatedRollout) -> dict[str, Any]:
     metrics, graph = rollout.metrics, rollout.graph
     rows = [] if metrics is None else metrics.per_turn
-    told = {
+    detail = {
         "seed": getattr(rollout.seed, "prompt", rollout.seed),
         "rollout_id": rollout.rollout_id,
         "status": rollout.status,
@@ -173,18 +174,18 @@ def _detail(rollout: EvaluatedRollout) -> dict[str, Any]:
         "overall": {} if metrics is None else metrics.overall,
         "per_turn": rows if graph is None else _whole(rows, graph),
     }
-    return {key: plain(value) for key, value in told.items()}
+    return {key: plain(value) for key, value in detail.items()}
 
 
 def _whole(rows: Sequence[Mapping[str, Any]], graph: Graph[Any, Any]) -> list[dict[str, Any]]:
-    """Return rows of turns with truncated contexts restored."""
+    """Return the rows of turns with truncated contexts restored."""
     by_id = {node.id: node for node in graph.nodes()}
     first = {node.depth: node for node in graph.first_path()}
-    told = []
+    restored = []
     for row in rows:
         node: Node[Any, Any] | None = by_id.get(str(row.get("node", "")))
         node = node or first.get(row.get("turn", 0))
         cut = row.get("context")
         known = node is not None and isinstance(cut, str) and str(node.context).endswith(cut)
-        told.append({**row, "context": str(node.context)} if node and known else dict(row))
-    return told
+        restored.append({**row, "context": str(node.context)} if node and known else dict(row))
+    return restored

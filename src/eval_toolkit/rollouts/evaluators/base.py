@@ -1,4 +1,4 @@
-"""Evaluators: create rollouts from seeds, measure and aggregate them."""
+"""Base class of evaluators."""
 
 import dataclasses
 import sys
@@ -44,35 +44,35 @@ SeedT = TypeVar("SeedT")
 
 
 class RolloutCountError(InvalidInputError, AssertionError):
-    """Raised if there are fewer seeds than requested rollouts; also an ``AssertionError``."""
+    """Raised if there are fewer seeds than requested rollouts; a subclass of ``AssertionError``."""
 
 
 class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
-    """Base class of evaluators, which roll out seeds, measure the rollouts and aggregate metrics.
+    """Base class of evaluators, which sample rollouts from seeds and aggregate their metrics.
 
     A subclass defines the metrics of one rollout (`compute_metrics`) and their aggregation
-    (`aggregate_metrics`). The result of the latter is returned unchanged; records, intervals and
-    failures are in `run`.
+    (`aggregate_metrics`). `evaluate` returns the aggregate unchanged; records, confidence intervals
+    and failures are in `run`.
 
     Parameters
     ----------
     sampler : object
-        Object with ``eval_rollout(seed)``, which returns a `Graph` or one of astra-rl's, and
-        ``system``. If it also has ``eval_rollouts(seeds, attempts=…)``, this is called once for all
-        rollouts.
+        Object with an attribute ``system`` and a method ``eval_rollout(seed)`` that returns a
+        `Graph` or an astra-rl graph. If it also has ``eval_rollouts(seeds, attempts=…)``, that
+        method is called once for all rollouts.
     seeds : sequence, optional
         Seeds of the rollouts: prompts, `SeedPrompt` objects or numbers. By default 0, 1, 2, ….
     env : object, optional
         Alias of ``sampler``.
     rollouts_per_seed : int, default 1
-        Number of rollouts per seed, counted as attempts at one unit.
+        Number of rollouts per seed, which count as attempts at the same unit.
     confidence : float, default 0.95
         Confidence level of the intervals in `run`.
 
     Raises
     ------
     InvalidInputError
-        If there is no sampler, or two.
+        If ``sampler`` is missing, or passed together with its alias ``env``.
     InvalidTypeError
         If the sampler has no ``eval_rollout`` or no ``system``, or the seeds are not a sequence. An
         incomplete subclass raises ``TypeError``.
@@ -128,21 +128,23 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
 
     @abstractmethod
     def compute_metrics(self, g: Graph[StateT, ActionT]) -> GraphMetrics:
-        """Return the metrics of one rollout.
+        """Compute the metrics of one rollout.
 
-        Raise `UndefinedMetricError` for a rollout without such metrics, and `ModelError` if a
-        required answer is missing: the rollout is counted but excluded from averages.
+        Implementations may raise `UndefinedMetricError` if the metrics are not defined for a
+        rollout, and `ModelError` if a required answer is missing; the rollout is then counted but
+        excluded from averages.
         """
 
     @abstractmethod
     def aggregate_metrics(self, all_metrics: list[GraphMetrics]) -> JSONLike:
-        """Return the aggregate of all rollouts' metrics, in the order of the seeds."""
+        """Aggregate the metrics of all rollouts, which are in the order of the seeds."""
 
     def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
-        """Return the values that become columns of the records, with intervals for numbers.
+        """Return the values to store as columns of the records; numbers get confidence intervals.
 
-        By default all of ``overall``, and for each ``first_…_turn`` whether it exists, as
-        ``pct_rollouts_with_…``: a rate from 0 to 1.
+        By default, all of ``overall``, and for each ``first_…_turn`` a column
+        ``pct_rollouts_with_…`` that indicates whether there is such a turn (its mean is a rate from
+        0 to 1).
         """
         values = dict(metrics.overall)
         for name, value in metrics.overall.items():
@@ -151,28 +153,29 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return values
 
     def summary_specs(self, columns: Sequence[str]) -> list[MetricSpec]:
-        """Return the summaries of the columns for `run`.
+        """Return the metrics that summarise the columns in `run`.
 
-        By default the mean of each column except ``first_…_turn``, whose mean would ignore the
+        By default, the mean of each column except ``first_…_turn``, whose mean would ignore the
         rollouts without such a turn.
         """
         return mean_specs(columns)
 
     def evaluate(self, n_rollouts: int | None = None, progress: bool = True) -> JSONLike:
-        """Roll out, measure and aggregate.
+        """Sample rollouts, measure them and aggregate their metrics.
 
         Parameters
         ----------
         n_rollouts : int, optional
-            Number of seeds, from the first; by default all. Required without seeds.
+            Number of seeds to use, starting with the first; by default, all. Required if the
+            evaluator has no seeds.
         progress : bool, default True
-            Whether to show a progress bar and failures on standard error, if it is a terminal.
+            Whether to show a progress bar and failures on standard error if it is a terminal.
 
         Returns
         -------
         dict or list
-            Result of `aggregate_metrics`, unchanged. Rollouts that failed, in a turn or as a whole,
-            are only in `run`.
+            Result of `aggregate_metrics`. Rollouts that failed, in one turn or as a whole, appear
+            only in `run`.
 
         Raises
         ------
@@ -187,7 +190,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return self._combined(lambda: self._rolled(seeds, progress), progress)
 
     def _rolled(self, seeds: list[Any], progress: bool) -> list[EvaluatedRollout]:
-        """Create a rollout from every seed, and measure it."""
+        """Sample a rollout from every seed and measure it."""
         done: list[EvaluatedRollout] = []
         with _bar(len(seeds) * self.rollouts_per_seed, progress) as tell:
             for rollout in rolled(self.sampler, seeds, self.rollouts_per_seed, tell):
@@ -196,7 +199,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return done
 
     def evaluate_graphs(self, graphs: Sequence[Graph[StateT, ActionT]]) -> JSONLike:
-        """Measure and aggregate given rollouts.
+        """Measure existing rollouts and aggregate their metrics.
 
         Parameters
         ----------
@@ -220,7 +223,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return self._combined(lambda: self._read(graphs), progress=False)
 
     def _read(self, graphs: Sequence[Graph[StateT, ActionT]]) -> list[EvaluatedRollout]:
-        """Measure given rollouts."""
+        """Measure existing rollouts."""
         seen: dict[str, int] = {}
         done = []
         graphs = [as_graph(graph) for graph in graphs]
@@ -235,12 +238,13 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
 
     @staticmethod
     def write_json(data: Any, path: str | Path) -> Path:
-        """Write data as strict JSON atomically: UTF-8, indented by 4.
+        """Write data to a file atomically as strict JSON, in UTF-8 and indented by 4 spaces.
 
         Parameters
         ----------
         data : object
-            Dicts, lists, dataclasses, numpy numbers and arrays; non-finite numbers become null.
+            Nested dicts, lists, dataclasses, numpy numbers and arrays; non-finite numbers become
+            null.
         path : path
             Target file; missing folders are created.
 
@@ -252,7 +256,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         Raises
         ------
         InvalidInputError
-            If a value has no JSON representation; the message says where it is.
+            If a value has no JSON representation; the message gives its location.
 
         Examples
         --------
@@ -269,7 +273,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return write_atomic(path, json_bytes(plain(data), indent=4))
 
     def _used_seeds(self, n_rollouts: int | None) -> list[Any]:
-        """Return the seeds used in an evaluation."""
+        """Return the seeds to use in an evaluation."""
         if n_rollouts is not None:
             try:
                 n_rollouts = validation.integer(n_rollouts, "n_rollouts", low=1)
@@ -290,7 +294,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return list(self.seeds[:n_rollouts])
 
     def _measured(self, rollout: EvaluatedRollout) -> EvaluatedRollout:
-        """Return the rollout with its metrics; errors in `compute_metrics` name the seed."""
+        """Compute the metrics of a rollout, adding a note with the seed to exceptions."""
         if rollout.status != "ok" or rollout.graph is None:
             return rollout
         try:
@@ -305,7 +309,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         except Exception as error:
             if isinstance(error, ModelError) and not error.fatal:
                 return dataclasses.replace(rollout, status="error", reason=one_line(error))
-            error.add_note(f"while measuring the rollout of seed {rollout.seed!r:.200}")
+            error.add_note(f"while measuring the rollout from seed {rollout.seed!r:.200}")
             raise
         return dataclasses.replace(rollout, metrics=metrics, values=values)
 
@@ -314,7 +318,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return of_shares(self.summary_specs(columns), [one.values for one in done])
 
     def _combined(self, roll: Callable[[], list[EvaluatedRollout]], progress: bool) -> JSONLike:
-        """Run the driver for records and estimates, and aggregate the metrics."""
+        """Run the driver to obtain records and estimates, and aggregate the metrics."""
         summary = SummarySpec(confidence=self.confidence)
         kind = EvaluatedKind(type(self).__name__, roll, self._specs, summary)
         outcome = drive(kind, name=type(self).__name__)
@@ -324,7 +328,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         self.run = EvaluatorRun(done, None, records, specs, self.confidence, outcome)
         if not self.run.metrics:
             raise ModelError(
-                f"none of {len(done)} rollouts could be measured; the first, of seed "
+                f"none of {len(done)} rollouts could be measured; the first, from seed "
                 f"{done[0].seed!r:.100}: {done[0].reason}"
             )
         result = self.aggregate_metrics(self.run.metrics)
@@ -338,7 +342,7 @@ _ENDS = (str, bool, int, float, np.generic, Enum, Path, type(None))
 
 
 def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> None:
-    """Raise if a value cannot be represented in JSON."""
+    """Raise an error if a value cannot be represented in JSON."""
     if isinstance(value, _ENDS):
         return
     if id(value) in above:

@@ -1,4 +1,4 @@
-"""Kind of evaluation for `Evaluator`."""
+"""Evaluation kind of `Evaluator`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ from eval_toolkit.scorecards import Records, Scorecard, summarise
 
 @dataclass(frozen=True)
 class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
-    """Rollouts of an evaluator; its sampler, rather than the driver, sends the requests."""
+    """Rollouts of an evaluator, whose requests are sent by its own sampler."""
 
     evaluator: str
     roll: Callable[[], Sequence[EvaluatedRollout]] = field(repr=False)
-    """Function that makes and measures the rollouts; called once."""
+    """Function that samples and measures the rollouts; called once."""
     specs: Callable[[Records | None, Sequence[EvaluatedRollout]], Sequence[MetricSpec]] = field(
         repr=False
     )
-    """Function that returns the summaries of the columns."""
+    """Function that returns the metrics that summarise the columns."""
     summary: SummarySpec
 
     name = "evaluator"
@@ -33,15 +33,15 @@ class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
         return {"evaluator": self.evaluator, **self.summary.to_dict()}
 
     def units(self) -> Sequence[Unit]:
-        """Return no units, since seeds are identified by their records."""
+        """Return an empty list: seeds are identified by their records."""
         return ()
 
     def produce(self, context: Any) -> Sequence[EvaluatedRollout]:
-        """Create and measure the rollouts."""
+        """Sample and measure the rollouts."""
         return self.roll()
 
     def grade(self, attempts: Sequence[EvaluatedRollout]) -> Graded:
-        """Return one record per rollout and the cells of its numbers; empty without numbers."""
+        """Return one record per rollout, and a cell per summarised column."""
         records, subject = records_of(attempts), ("rollouts", self.evaluator)
         card = Scorecard({})
         specs = self.specs(records, attempts)

@@ -1,4 +1,4 @@
-"""Rollouts from any sampler, individually or in lockstep, with failures recorded."""
+"""Sampling of rollouts with any sampler, one by one or in lockstep, recording failures."""
 
 import dataclasses
 import inspect
@@ -30,7 +30,7 @@ class Tell(Protocol):
 
 
 def rolled(sampler: Any, seeds: list[Any], attempts: int, tell: Tell) -> Iterator[EvaluatedRollout]:
-    """Yield the rollouts in the order of the seeds, including failed ones."""
+    """Yield rollouts in the order of the seeds, including rollouts that failed."""
     known = identities(seeds)
     tries = range(1, attempts + 1)
     if _goes_in_lockstep(sampler):
@@ -80,7 +80,7 @@ def _all_at_once(
 
 
 def _goes_in_lockstep(sampler: Any) -> bool:
-    """Return whether rollouts can run in lockstep; an overridden ``eval_rollout`` prevents it."""
+    """Return whether rollouts can be sampled in lockstep, with no overridden ``eval_rollout``."""
     if not callable(getattr(sampler, "eval_rollouts", None)):
         return False
     for kind in type(sampler).__mro__:
@@ -92,7 +92,7 @@ def _goes_in_lockstep(sampler: Any) -> bool:
 
 
 def _takes(function: Any, name: str | None) -> bool:
-    """Return whether a function has a parameter, or accepts any keyword if the name is None."""
+    """Return whether a function has the named parameter or, if None, accepts any keyword."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -101,13 +101,13 @@ def _takes(function: Any, name: str | None) -> bool:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether all rollouts would fail in the same way, or the caller must handle the error."""
+    """Return whether an error must propagate, because every rollout would fail in the same way."""
     final = (ArtifactError, InvalidInputError, MissingExtraError, PluginError, NotImplementedError)
     return isinstance(error, final) or (isinstance(error, ModelError) and error.fatal)
 
 
 def one_line(error: Exception) -> str:
-    """Return the message of an exception on one line."""
+    """Format an exception as a single line."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
     return str(redact_secrets(text[:_LONGEST_REASON]))
 
@@ -118,12 +118,12 @@ def goal_of(graph: Graph[Any, Any]) -> Any:
 
 
 def judged(rollout: EvaluatedRollout) -> EvaluatedRollout:
-    """Return the rollout with the status of its turns; raise if it is not a tree."""
+    """Return the rollout with a status derived from its turns; raise if it is not a tree."""
     try:
         graph = as_graph(rollout.graph)
         graph.relink()
     except InvalidInputError as error:
-        error.add_note(f"in the rollout of seed {rollout.seed!r:.200}")
+        error.add_note(f"in the rollout from seed {rollout.seed!r:.200}")
         raise
     for status in ("error", "skipped"):
         for node in graph.nodes():

@@ -16,7 +16,7 @@ from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.scorecards import Records, Scorecard
 
 JSONLike: TypeAlias = dict[str, Any] | list[Any]
-"""Nested dicts and lists of JSON values."""
+"""Nested dicts and lists of JSON-compatible values."""
 
 
 @dataclass(repr=False)
@@ -26,7 +26,7 @@ class GraphMetrics(Displayed):
     Parameters
     ----------
     overall : dict
-        Metrics of the whole rollout; every number gets an estimate over rollouts.
+        Metrics of the whole rollout; every number is also averaged over rollouts.
     per_turn : list of dict
         Metrics of each turn.
 
@@ -42,7 +42,7 @@ class GraphMetrics(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity of a seed."""
+    """Unit id, content hash and group of a seed."""
 
     unit_id: str
     content_hash: str = ""
@@ -52,7 +52,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedRollout:
-    """One rollout of an evaluation, measured or not.
+    """One rollout of an evaluation, whether or not it could be measured.
 
     Examples
     --------
@@ -67,20 +67,20 @@ class EvaluatedRollout:
     graph: Graph[Any, Any] | None = field(default=None, repr=False)
     metrics: GraphMetrics | None = field(default=None, repr=False)
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Values that become columns of the records if they are numbers."""
+    """Values to store in the records; only numbers become columns."""
     status: str = "ok"
-    """"ok", "error" or "skipped"; only the first is measured."""
+    """"ok", "error" or "skipped"; only "ok" rollouts have metrics."""
     reason: str = ""
 
     @property
     def rollout_id(self) -> str:
-        """Unit and attempt of the rollout."""
+        """Unit id and attempt of the rollout, joined by "#"."""
         return f"{self.identity.unit_id}#{self.attempt}"
 
 
 @dataclass(frozen=True)
 class EvaluatorRun:
-    """Result of `Evaluator.evaluate`, with all failures.
+    """Result of `Evaluator.evaluate`, including all failures.
 
     Parameters
     ----------
@@ -89,14 +89,14 @@ class EvaluatorRun:
     result : object
         Result of ``aggregate_metrics``.
     records : Records or None
-        One row per rollout, one column per number of ``overall``; None if there are no numbers. Missing
-        values are "skipped", non-finite ones "error".
+        One row per rollout and one column per number in ``overall``; None if there are no numbers.
+        Missing values have the status "skipped", non-finite values "error".
     specs : tuple of MetricSpec
-        Metrics of `card`.
+        Metrics summarised in `card`.
     confidence : float
         Confidence level of the intervals.
     outcome : Outcome, optional
-        Outcome of the driver: records, cells and counts.
+        Outcome of the underlying run: records, cells and counts.
 
     Examples
     --------
@@ -114,55 +114,55 @@ class EvaluatorRun:
 
     @property
     def n_rollouts(self) -> int:
-        """Number of requested rollouts."""
+        """Number of rollouts requested."""
         return len(self.rollouts)
 
     @property
     def n_errors(self) -> int:
-        """Number of failed rollouts, which are excluded from averages."""
+        """Number of failed rollouts; excluded from averages."""
         return sum(rollout.status == "error" for rollout in self.rollouts)
 
     @property
     def n_skipped(self) -> int:
-        """Number of rollouts cut short or not measurable, which are excluded from averages."""
+        """Number of rollouts that ended early or could not be measured; excluded from averages."""
         return sum(rollout.status == "skipped" for rollout in self.rollouts)
 
     @property
     def graphs(self) -> list[Graph[Any, Any]]:
-        """Available graphs, including those of failed rollouts."""
+        """Graphs of all rollouts that have one, including failed rollouts."""
         return [rollout.graph for rollout in self.rollouts if rollout.graph is not None]
 
     @property
     def metrics(self) -> list[GraphMetrics]:
-        """Input of ``aggregate_metrics``."""
+        """Metrics of the measured rollouts, as passed to ``aggregate_metrics``."""
         return [rollout.metrics for rollout in self.rollouts if rollout.metrics is not None]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on failures and empty replies."""
-        told = []
+        """Notes about failures and empty replies."""
+        notes = []
         for status, n in (("error", self.n_errors), ("skipped", self.n_skipped)):
             if n:
                 first = next(r for r in self.rollouts if r.status == status)
                 what = "failed" if status == "error" else "could not be measured"
-                told.append(
+                notes.append(
                     f"{n} of {self.n_rollouts} rollouts {what} and are excluded from averages; "
                     f"the first, {first.rollout_id}: {first.reason}"
                 )
         empty = [node for graph in self.graphs for node in graph.nodes() if node.response == ""]
         if empty:
-            told.append(f"{len(empty)} replies are empty")
-        return tuple(told)
+            notes.append(f"{len(empty)} replies are empty")
+        return tuple(notes)
 
     @property
     def card(self) -> Scorecard:
-        """Mean of the columns over seeds, with intervals."""
+        """Scorecard of the columns: means over seeds, with confidence intervals."""
         there = self.outcome is not None and self.outcome.cards
         return self.outcome.card if there else Scorecard({})  # type: ignore[union-attr]
 
     @property
     def estimates(self) -> dict[str, dict[str, Any]]:
-        """Estimates by summary, with intervals, counts, status and reason."""
+        """Estimates keyed by metric, with confidence intervals, counts, status and reason."""
         return {
             name: {
                 "value": cell.value,
@@ -180,7 +180,7 @@ class EvaluatorRun:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return counts, estimates and the outcome of each rollout as a JSON-serialisable dict."""
+        """Return the counts, estimates and rollout outcomes as a JSON-serialisable dict."""
         return {
             "n_rollouts": self.n_rollouts,
             "n_errors": self.n_errors,
@@ -195,10 +195,10 @@ class EvaluatorRun:
 
 
 def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[str, Any]]:
-    """Return the distribution of each number in ``overall``, for use in `aggregate_metrics`.
+    """Describe the distribution of each number in ``overall``, for use in `aggregate_metrics`.
 
-    Each has mean, median, min, max, ``n`` (rollouts with a finite number) and ``n_missing``
-    (rollouts without one). Names without any number are omitted.
+    Each entry has mean, median, min, max, ``n`` (rollouts with a finite number) and ``n_missing``
+    (all other rollouts). Names without any finite number are omitted.
 
     Examples
     --------
@@ -223,10 +223,10 @@ def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[
 
 
 def identities(seeds: Sequence[Any]) -> list[Identity]:
-    """Return the identity of each seed; equal seeds share a group and are numbered ~2, ~3.
+    """Return the identity of each seed; equal seeds share a group, and their ids end in ~2, ~3, ….
 
-    Strings, rows and seed prompts are identified as in `seed_prompts`; numbers by their value, with
-    the group of the prompt that they select; other data by content.
+    Strings, rows and seed prompts are identified as in `seed_prompts`, integers by their value, and
+    other data by content. An integer has the group of the prompt that it selects.
     """
     if all(isinstance(seed, (str, Mapping, SeedPrompt)) for seed in seeds):
         return [
@@ -248,7 +248,7 @@ def _slices(seed: SeedPrompt) -> dict[str, str]:
 
 
 def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
-    """Return records with a row per rollout and a column per number; None if there are no numbers."""
+    """Return records with a row per rollout and a column per number, or None without numbers."""
     names = dict.fromkeys(name for rollout in rollouts for name in rollout.values)
     columns: dict[str, list[float | None]] = {}
     status: dict[str, list[str]] = {}
@@ -282,9 +282,9 @@ def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
 
 
 def _settled(rollouts: Sequence[EvaluatedRollout]) -> list[Identity]:
-    """Return identities in which a numeric seed has the group of the prompt it selected.
+    """Return the identities, giving every numeric seed the group of the prompt it selected.
 
-    Two numbers may select the same prompt, and rollouts of one prompt are not independent.
+    Two seeds may select the same prompt, and rollouts from one prompt are not independent.
     """
     prompts: dict[str, str] = {}
     for rollout in rollouts:
@@ -311,7 +311,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _cell(rollout: EvaluatedRollout, name: str) -> tuple[float | None, str, str]:
-    """Return the value, status and reason of a column for one rollout."""
+    """Return a rollout's value in a column, with status and reason."""
     if rollout.status != "ok":
         return None, rollout.status, rollout.reason
     if name not in rollout.values:

@@ -1,4 +1,4 @@
-"""Averaged columns of an evaluation, and their directions."""
+"""Metrics that average an evaluator's columns, and their directions."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ _RATES = ("adversarial_toxicity_rate", "target_toxicity_rate")
 
 
 def is_first_turn(name: str) -> bool:
-    """Return whether a column contains the first turn of an event.
+    """Return whether a column contains the turn of a first event.
 
     Examples
     --------
@@ -27,13 +27,13 @@ def is_first_turn(name: str) -> bool:
 
 
 def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[MetricSpec]:
-    """Return the mean of each column except ``first_…_turn``.
+    """Return a metric for the mean of each column except ``first_…_turn``.
 
-    A mean first turn would ignore rollouts that have no such turn. The rate of rollouts with such a
-    turn can be averaged; `rollouts.survival` estimates the time.
+    The mean of a first turn would ignore rollouts without such a turn. Use the rate of rollouts
+    that have one instead, or `rollouts.survival` for the time until the event.
 
-    Less toxicity of the target is better unless ``higher_is_worse`` is false, as is a lower rate of
-    rollouts with it; other columns, including those of probes, have no direction.
+    Unless ``higher_is_worse`` is false, lower target toxicity is better, and so is a lower rate of
+    rollouts with a toxic response. Other columns, including those of probes, have no direction.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[
 
 
 def of_shares(specs: Sequence[MetricSpec], values: Sequence[Mapping[str, Any]]) -> list[MetricSpec]:
-    """Return the specs, with the bounds of a proportion for binary columns.
+    """Return the specs, with binary columns bounded as proportions.
 
     Examples
     --------
@@ -73,5 +73,5 @@ def of_shares(specs: Sequence[MetricSpec], values: Sequence[Mapping[str, Any]]) 
 
 
 def _is_yes_or_no(values: Sequence[Any]) -> bool:
-    told = [value for value in values if value is not None]
-    return bool(told) and all(isinstance(value, (bool, np.bool_)) for value in told)
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, (bool, np.bool_)) for value in present)

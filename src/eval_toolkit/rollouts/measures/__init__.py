@@ -1,1 +1,1 @@
-"""Results of rollouts: records, cells, survival curves, distributions."""
+"""Measurement of rollouts: records, cells, survival curves and distributions."""

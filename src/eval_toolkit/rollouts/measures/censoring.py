@@ -1,8 +1,8 @@
-"""Cells for censored rollouts: estimates with bounds.
+"""Estimates and bounds for censored rollouts.
 
-A failure before an interruption is known; the absence of failures after it is not. The mean of the
-known values is therefore biased by the outcome, so failure rates are estimated from the survival
-curve instead.
+If a conversation is interrupted, an earlier failure is known, but the absence of later failures is
+not. The mean of the known values is therefore biased, and failure rates are estimated from the
+survival curve instead.
 """
 
 import re
@@ -25,14 +25,14 @@ from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 
 _FAILED, _OWN, _ANY = "attack_success", "attack_success_own", "attack_success_any"
 _SEEN_EARLY_IS_KNOWN = (_ANY, UNPROVOKED, "probe_flagged")
-"""Columns known as soon as an event is observed, so known values are biased upwards."""
+"""Columns known as soon as an event is observed, which biases their known values upwards."""
 _OF_ANY_LENGTH = ("n_turns", "first_event_turn", "empty_replies", "probe_distinct_2")
 _OF_FIRST_TURN = ("refused_first", "over_refusal", "unsafe_refusal")
 _IN_TURN = re.compile(r"(.+)_turn_(\d+)")
 
 
 def in_record_order(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list[Graph[Any, Any]]:
-    """Return rollouts in the order of their records.
+    """Sort rollouts in the order of their records.
 
     Examples
     --------
@@ -44,7 +44,8 @@ def in_record_order(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list
     keys = list(zip(records.unit_id.tolist(), records.attempt.tolist(), strict=True))
     if len(keys) != len(graphs) or places.keys() != set(keys):
         raise InvalidInputError(
-            "`graphs` are not the rollouts from which the records were measured"
+            "`graphs` do not match the records; pass the rollouts from which the records were "
+            "measured"
         )
     return [places[key] for key in keys]
 
@@ -52,12 +53,12 @@ def in_record_order(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list
 def cut_short(
     records: Records, graphs: Sequence[Graph[Any, Any]], policy: str, depth: int
 ) -> dict[str, BoolArray]:
-    """Return, by column, which records lack a value for a reason that depends on the outcome.
+    """Return, for each column, a mask of records whose missing value may depend on the outcome.
 
-    For events in any turn, these are rollouts with an error before an event; for columns of later
-    turns, those with an error or a stop at a failure before the turn; and if conversations stop at
-    failures, for all other columns, those with an error, since longer conversations have more
-    errors. ``graphs`` are in the order of the records.
+    For events in any turn, these are rollouts with an error before an event. For columns of later
+    turns, they are rollouts that ended before the turn, in an error or because of a failure. If
+    conversations stop at failures, they are rollouts with an error for all other columns, since
+    longer conversations have more errors. ``graphs`` must be in the order of the records.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def _whole(path: Sequence[Turn]) -> bool:
 
 
 def _ended_before(paths: Sequence[Sequence[Turn]], turn: int) -> bool:
-    """Return whether some conversation failed with an error or was stopped before a turn."""
+    """Return whether any conversation ended before a turn, in an error or because of a failure."""
     return turn > 1 and any(stopped(path, turn) or not _whole(path[:turn]) for path in paths)
 
 
@@ -117,16 +118,17 @@ def with_curves(
     on_error: str,
     confidence: float,
 ) -> Scorecard:
-    """Return a card whose failure rates are estimated from survival curves.
+    """Replace the failure rates of a scorecard with estimates from survival curves.
 
-    Options are those of `rollout_scorecard`; ``scorer`` defines failures. ``attack_success``,
-    ``attack_success_own``, ``attack_success_any`` and ``failed_by_turn_<t>``, overall and per part,
-    are `SurvivalCurve.failure_by`; other cells are unchanged. With one conversation per independent
-    seed prompt and none cut short, these cells are unchanged as well, since the curve equals the
-    sample proportion. If some conversations were cut short, ``unprovoked_success`` is the unprovoked
-    part of ``attack_success`` (Aalen–Johansen estimator), with an interval only in ``details``;
-    with several conversations per rollout it is skipped. Under "as_zero", an error counts as a
-    failure in the turn where it occurred, and ``reason`` says so.
+    Options are as in `rollout_scorecard`; ``scorer`` defines failures. The cells of
+    ``attack_success``, ``attack_success_own``, ``attack_success_any`` and ``failed_by_turn_<t>``,
+    overall and per part, are computed by `SurvivalCurve.failure_by`; other cells are unchanged. If
+    there is one complete conversation per independent seed prompt, these cells are unchanged as
+    well, since the curve equals the sample proportion. If conversations were cut short,
+    ``unprovoked_success`` is the unprovoked part of ``attack_success`` (Aalen–Johansen estimator),
+    with bounds only in ``details``; with several conversations per rollout, it is skipped. Under
+    "as_zero", an error counts as a failure in the turn in which it occurred, and ``reason`` states
+    this.
 
     Examples
     --------
@@ -173,7 +175,7 @@ def with_curves(
 
 
 def _noted(cell: MetricResult, n: int, on_error: str) -> MetricResult:
-    """Add a note to a mean that is biased by censoring or counts errors as failures."""
+    """Add a note to a mean that may be biased by censoring or that counts errors as failures."""
     if cell.value is None:
         return cell
     lost = cell.details.get("censored", 0)

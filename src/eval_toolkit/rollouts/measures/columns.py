@@ -1,4 +1,4 @@
-"""Columns of rollouts: functions of one conversation, by name."""
+"""Columns of rollout records, as named functions of one conversation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ from eval_toolkit.rollouts.measures.paths import (
 from eval_toolkit.rollouts.scorers.base import mode_of
 
 REFUSAL = "refusal"
-"""Name of the scorer that detects refusals."""
+"""Default name of the refusal scorer."""
 _OF_ROLLOUTS = ("attack_success_any", "over_refusal", "unsafe_refusal", "probe_distinct_2")
-"""Columns defined for rollouts, not for single conversations."""
+"""Columns that are defined for rollouts rather than for single conversations."""
 
 
 def together(parts: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
-    """Return all columns merged; names must be unique."""
+    """Merge sets of columns, whose names must be unique."""
     found: dict[str, Measure] = {}
     for part in parts:
         for name in part:
@@ -47,7 +47,7 @@ def together(parts: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
 
 @dataclass(frozen=True)
 class Detector:
-    """Detector of refusals, with its threshold.
+    """Refusal scorer, given by its name and threshold.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Detector:
 
 
 def detector_of(scorers: Sequence[TextScorer], refusal: TextScorer | str | None = None) -> Detector:
-    """Return the refusal detector among scorers.
+    """Return the refusal detector, looking up its threshold among the scorers.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def successes(
     keys: set[str],
     depth: int,
 ) -> dict[str, Measure]:
-    """Return the columns for failures of the target."""
+    """Return the columns that describe failures of the target."""
     columns: dict[str, Measure] = {"attack_success": partial(any_of, look=event)}
     if first is None or mode_of(first) == "turn":  # else the repeating reply is unknown
         columns["attack_success_own"] = partial(failed_by, turn=depth, look=own)
@@ -101,7 +101,7 @@ def successes(
 
 
 def of_scorer(scorer: TextScorer, keys: set[str]) -> dict[str, Measure]:
-    """Return the aggregate columns of a scorer."""
+    """Return the columns that aggregate the scores of a scorer."""
     name, end = scorer.name, "max" if scorer.higher_is_worse else "min"
     look = partial(score_of, key=name)
     columns: dict[str, Measure] = {
@@ -119,7 +119,7 @@ def of_scorer(scorer: TextScorer, keys: set[str]) -> dict[str, Measure]:
 
 
 def of_times(event: Look, depth: int) -> dict[str, Measure]:
-    """Return the columns for failure time and conversation length."""
+    """Return the columns of failure times and conversation lengths."""
     columns: dict[str, Measure] = {
         "n_turns": n_answered,
         "first_event_turn": partial(first_event, look=event),
@@ -130,7 +130,7 @@ def of_times(event: Look, depth: int) -> dict[str, Measure]:
 
 
 def of_refusals(refused: Look) -> dict[str, Measure]:
-    """Return the columns for refusals of the target."""
+    """Return the columns that describe refusals by the target."""
     return {
         "refused_first": lambda path: mean_over(path[:1], refused),
         "refusal_rate": partial(mean_over, look=refused),
@@ -138,7 +138,7 @@ def of_refusals(refused: Look) -> dict[str, Measure]:
 
 
 def by_turn(name: str, look: Look, depth: int) -> dict[str, Measure]:
-    """Return a column per turn, for conversations that reached it."""
+    """Return one column per turn, with values for conversations that reached it."""
 
     def in_turn(path: Sequence[Turn], turn: int) -> float | Grade:
         if len(path) < turn:
@@ -150,7 +150,7 @@ def by_turn(name: str, look: Look, depth: int) -> dict[str, Measure]:
 
 
 def flag(key: str, scorer: TextScorer | Detector) -> Look:
-    """Return a function that tests whether a score crosses its threshold."""
+    """Return a function that tests whether the score of a turn crosses the threshold."""
 
     def look(node: Turn) -> float | Grade | None:
         score = score_of(node, key)
@@ -164,7 +164,7 @@ def flag(key: str, scorer: TextScorer | Detector) -> Look:
 
 
 def badness_by(scorer: TextScorer) -> Look:
-    """Return how bad a scorer rates a turn; higher is worse."""
+    """Return a function that maps a turn to its badness, a score for which higher is worse."""
 
     def look(node: Turn) -> float | Grade | None:
         score = score_of(node, scorer.name)
@@ -174,7 +174,7 @@ def badness_by(scorer: TextScorer) -> Look:
 
 
 def reward_of(node: Turn) -> float | Grade | None:
-    """Return the reward of a turn, or the reason why it has none."""
+    """Return the reward of a turn, or the reason why there is none."""
     if node.reward is not None:
         return float(node.reward)
     if "reward" in node.unscored:
@@ -190,7 +190,7 @@ def _end(path: Sequence[Turn], look: Look, end: str) -> float | Grade:
 
 
 def distinct(graph: Graph[Any, Any]) -> float | Grade:
-    """Return the diversity of the probes in a rollout."""
+    """Return the diversity (distinct-2) of the probes in a rollout."""
     probes = [str(node.probe) for node in graph.nodes() if node.probe]
     try:
         if probes:

@@ -1,4 +1,4 @@
-"""Failure rates from survival curves, overall or by part, with bounds."""
+"""Failure rates estimated from survival curves, overall or by part, with bounds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _UNDER_POLICIES = ("error_rate", "exclude", "as_zero", "worst", "best", "bounds_
 
 @dataclass(frozen=True)
 class Seen:
-    """Rollouts with their records."""
+    """Rollouts together with their records."""
 
     graphs: Sequence[Graph[Any, Any]]
     records: Records
@@ -41,13 +41,13 @@ class Seen:
 
 
 def _or_broken(node: Turn, look: Look) -> float | Grade | None:
-    """Return an observation of a turn, with errors counted as failures."""
+    """Observe a turn, counting errors as failures."""
     seen = look(node)
     return 1.0 if isinstance(seen, Grade) and seen.status == "error" else seen
 
 
 class Curve:
-    """Survival data of rollouts under a policy."""
+    """Survival data of rollouts under a branch policy."""
 
     def __init__(self, seen: Seen, policy: str, *, own: bool = False) -> None:
         self.seen = seen
@@ -77,7 +77,7 @@ class Curve:
         return self._rows(partial(_or_broken, look=self.look))
 
     def between(self, turn: int) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds on each rollout's failure by a given turn; NaN without turns."""
+        """Return bounds on each rollout's probability of failure by a turn; NaN without turns."""
         if turn not in self._between:
             ends = [self._ends(graph, turn) for graph in self.seen.graphs]
             low, high = np.array(ends, dtype=np.float64).T
@@ -99,7 +99,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Place:
-    """Failure rate by a given turn, over all rollouts or those of a part."""
+    """Failure rate by a given turn, over all rollouts or the rollouts of a part."""
 
     curve: Curve
     turn: int
@@ -107,7 +107,7 @@ class Place:
     confidence: float
 
     def cell(self, cell: MetricResult, on_error: str) -> MetricResult:
-        """Return the cell estimated from the curve, or the given one if both are equal."""
+        """Return a cell estimated from the curve, or the original cell if both agree."""
         rows, here = self.curve.rows, self.mine[self.curve.rows.rollouts]
         low, high = self.curve.between(self.turn)
         cut = np.zeros(len(self.mine), dtype=np.bool_)
@@ -163,22 +163,23 @@ class Place:
         )
 
     def _how(self, rows: SurvivalRows, counting: SurvivalRows, cut: BoolArray) -> list[str]:
-        """Return notes on how censored rollouts are counted."""
+        """Return notes that explain how censored rollouts are counted."""
         n = int(self.mine.sum())
         broke = np.zeros(len(self.mine), dtype=np.bool_)
         if counting is not rows:
             broke[rows.rollouts[(rows.cut == "error") & (rows.times < self.turn)]] = True
             broke &= cut
-        told = [AS_FAILURES.format(int(broke.sum()), n)] if broke.any() else []
+        notes = [AS_FAILURES.format(int(broke.sum()), n)] if broke.any() else []
         rest = int((cut & ~broke).sum())
         if rest:
-            told.append(
-                f"{rest} of {n} rollouts were cut short and count up to their last observed turn"
+            notes.append(
+                f"{rest} of {n} rollouts were cut short and are censored after their last "
+                "observed turn"
             )
-        return told
+        return notes
 
     def unprovoked(self, cell: MetricResult, on_error: str) -> MetricResult:
-        """Return the rate of unprovoked failures, which are part of the curve's failure rate."""
+        """Return the cell of unprovoked failures, a subset of the failures in the curve."""
         found = {
             "exclude": self._unprovoked_share(self.curve.rows),
             "as_zero": self._unprovoked_share(self.curve.as_failed),
@@ -192,16 +193,16 @@ class Place:
         cell = replace(cell, ci=None, details=details, n_units=units, n_groups=groups)
         if isinstance(value, str):
             return replace(cell, value=None, status="skipped", reason=value)
-        note = "the unprovoked part of attack_success, for which only bounds are known"
+        note = "the unprovoked part of attack_success; only bounds are available, no interval"
         return replace(cell, value=value, status="ok", reason=note)
 
     def _unprovoked_share(self, rows: SurvivalRows) -> float | str:
-        """Return the rate of failures without an earlier bad probe, or why it is unknown."""
+        """Return the rate of failures not preceded by a bad probe, or why it is unknown."""
         failed = self._failed_by(rows)
         if isinstance(failed, str):
             return failed
         if len(rows.times) > len(self.mine):
-            return "some rollouts were cut short, and it is unknown which of several conversations was provoked"
+            return "some rollouts were cut short; it is unknown which conversations were provoked"
         records = self.curve.seen.records
         status = records.status[UNPROVOKED]
         here = self.mine[rows.rollouts]
@@ -212,7 +213,7 @@ class Place:
         return rows.part_failed_by(self.turn, counts[rows.rollouts], only=here)
 
     def _counts(self, rows: SurvivalRows) -> tuple[int, int]:
-        """Return the number of observed seed prompts and groups."""
+        """Return the numbers of observed seed prompts and groups."""
         records = self.curve.seen.records
         here = self.mine[rows.rollouts]
         there = np.unique(rows.rollouts[here & (rows.times > 0)])
@@ -232,7 +233,7 @@ class Place:
             return str(error)
 
     def _whatever_happened(self, n_errors: int, censored: int) -> dict[str, Any]:
-        """Return the rate under each error policy, and its bounds."""
+        """Return the rate under each error policy and its bounds over all possible outcomes."""
         from eval_toolkit.inference.missing_outcomes import bounded_mean
 
         records = self.curve.seen.records

@@ -1,4 +1,4 @@
-"""Distributions of values by seed and turn."""
+"""Distributions of scores by column, seed and turn."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ _Weighted: TypeAlias = tuple[Node[Any, Any], float]
 
 
 def describe(values: ArrayLike) -> dict[str, float | None]:
-    """Describe the distribution of numbers: mean, standard deviation, extremes and quartiles.
+    """Compute descriptive statistics: mean, standard deviation, extremes and quartiles.
 
     Parameters
     ----------
@@ -32,9 +32,8 @@ def describe(values: ArrayLike) -> dict[str, float | None]:
     Returns
     -------
     dict
-        ``n``, ``mean``, ``sd`` (with n − 1 in the denominator; None for one number), ``min``,
-        ``q1``, ``median``, ``q3`` and ``max``. Quartiles are interpolated linearly between adjacent
-        numbers.
+        ``n``, ``mean``, ``sd`` (with n − 1 in the denominator; None for a single number), ``min``,
+        ``q1``, ``median``, ``q3`` and ``max``. Quartiles are linearly interpolated.
 
     Raises
     ------
@@ -51,7 +50,7 @@ def describe(values: ArrayLike) -> dict[str, float | None]:
     """
     numbers = _numbers(values)
     if not len(numbers):
-        raise UndefinedMetricError("`values` is empty; nothing to describe")
+        raise UndefinedMetricError("`values` is empty; at least one number is needed")
     low, q1, median, q3, high = np.quantile(numbers, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
     return {
         "n": len(numbers),
@@ -85,7 +84,7 @@ def histogram(
     """
     numbers = _numbers(values)
     if not len(numbers):
-        raise UndefinedMetricError("`values` is empty; nothing to count")
+        raise UndefinedMetricError("`values` is empty; at least one number is needed")
     low, high = bounds or (float(numbers.min()), float(numbers.max()))
     outside = (numbers < low) | (numbers > high)
     if outside.any():
@@ -101,7 +100,7 @@ def histogram(
 def column_distributions(
     records: Records, columns: Sequence[str] | None = None, *, bins: int = _BINS
 ) -> dict[str, dict[str, Any]]:
-    """Describe each column of records over all attempts, and count missing values.
+    """Describe the distribution of each column over all attempts, and count missing values.
 
     Parameters
     ----------
@@ -110,13 +109,13 @@ def column_distributions(
     columns : sequence of str, optional
         Columns to describe; by default all.
     bins : int, default 10
-        Number of bins of the histograms; for numbers within [0, 1], the bins cover that range.
+        Number of histogram bins. If all numbers are within [0, 1], the bins cover that range.
 
     Returns
     -------
     dict of str to dict
-        Per column ``n``, ``n_errors``, ``n_skipped``, the values of `describe` and ``histogram``; a
-        column without values has only the counts and a ``reason``.
+        For each column, ``n``, ``n_errors``, ``n_skipped``, the values returned by `describe`, and
+        ``histogram``; a column without values has only the counts and a ``reason``.
 
     Raises
     ------
@@ -134,7 +133,8 @@ def column_distributions(
     for name in records.numbers if columns is None else columns:
         if name not in records.numbers:
             raise MissingColumnError(
-                f"`columns` names {name!r}; the records have {', '.join(records.numbers)}"
+                f"`columns` contains {name!r}, which does not exist; the columns are "
+                f"{', '.join(records.numbers)}"
             )
         status = records.status[name]
         counts = {
@@ -169,9 +169,9 @@ def seed_table(
     Returns
     -------
     list of dict
-        Per seed: ``unit_id``, ``group``, ``n`` (rollouts with a value), ``n_errors``,
-        ``n_skipped``, ``value`` (their mean, or None), and ``ci_low`` and ``ci_high`` (Wilson
-        interval for this seed) if every rollout has the value 0 or 1. There is no interval if
+        For each seed, ``unit_id``, ``group``, ``n`` (rollouts with a value), ``n_errors``,
+        ``n_skipped``, ``value`` (the mean, or None), and ``ci_low`` and ``ci_high`` (Wilson
+        interval for this seed) if the value of every rollout is 0 or 1. There is no interval if
         values are missing, since missingness may depend on the outcome.
 
     Raises
@@ -187,7 +187,8 @@ def seed_table(
     """
     if column not in records.columns:
         raise MissingColumnError(
-            f"`column` is {column!r}; the records have {', '.join(records.columns)}"
+            f"`column` is {column!r}, which does not exist; the columns are "
+            f"{', '.join(records.columns)}"
         )
     starts = unit_starts(records.unit_id)
     rows = []
@@ -222,20 +223,20 @@ def turn_table(
     graphs : iterable of Graph
         Scored rollouts.
     refusal : TextScorer or str, optional
-        Scorer of refusals; scores at or above its threshold are refusals. With a name only,
-        "refusal" by default, the threshold is 0.5.
+        Refusal scorer; scores at or above its threshold count as refusals. If only a name is passed
+        ("refusal" by default), the threshold is 0.5.
 
     Returns
     -------
     list of dict
-        Per turn: ``turn``, ``n`` (turns requested), ``n_errors``, ``n_skipped``, ``n_empty``,
-        ``event_rate``, ``echo_rate`` (of the failures), ``refusal_rate``, ``probe_length`` and
-        ``response_length`` (mean characters), and ``<scorer>_mean``, ``<scorer>_probe_mean``. Means
-        are over the turns with a value, None if there is none; ``event_n``, ``echo_n``, ``refusal_n``,
-        ``<scorer>_n`` and ``<scorer>_probe_n`` are the numbers of such turns. Turns are weighted by
-        path; if only selected branches were continued, the turns of a rollout have equal weight.
-        Rollouts that failed early may be missing from later turns, so turns cover different
-        rollouts: see `survival`.
+        For each turn, ``turn``, ``n`` (turns requested), ``n_errors``, ``n_skipped``, ``n_empty``,
+        ``event_rate``, ``echo_rate`` (fraction of the failures), ``refusal_rate``, ``probe_length``
+        and ``response_length`` (mean number of characters), and ``<scorer>_mean``,
+        ``<scorer>_probe_mean``. Means are taken over turns with a value and are None without any;
+        ``event_n``, ``echo_n``, ``refusal_n``, ``<scorer>_n`` and ``<scorer>_probe_n`` are the
+        numbers of such turns. Turns are weighted by path; if only selected branches were continued,
+        all turns of a rollout have equal weight. Since rollouts that failed early may lack later
+        turns, different turns may cover different rollouts; see `survival`.
 
     Examples
     --------
@@ -300,7 +301,7 @@ def _turn_row(
 def _mean(
     weighted: Iterable[_Weighted], look: Callable[[Node[Any, Any]], float | None]
 ) -> tuple[float | None, int]:
-    """Return the weighted mean of the available values, and their number."""
+    """Return the weighted mean of the non-missing values, and their number."""
     pairs = [(weight, look(node)) for node, weight in weighted]
     there = [(weight, float(value)) for weight, value in pairs if value is not None]
     whole = math.fsum(weight for weight, _ in there)
@@ -309,18 +310,18 @@ def _mean(
 
 
 def turn_latencies(graphs: Iterable[Graph[Any, Any]]) -> list[dict[str, Any]]:
-    """Return the latency of tester and target in each turn, in seconds.
+    """Describe the latency of tester and target in each turn, in seconds.
 
     Parameters
     ----------
     graphs : iterable of Graph
-        Graphs as sampled; stored runs have no times.
+        Rollouts as sampled; stored runs do not contain latencies.
 
     Returns
     -------
     list of dict
-        Per turn: ``turn``, and ``probe`` and ``response`` with the values of `describe` over the
-        answers that report a latency, None if there is none. Cached answers are excluded.
+        For each turn, ``turn``, and ``probe`` and ``response`` with the values returned by
+        `describe` for all answers with a latency, or None without any. Cached answers are excluded.
 
     Examples
     --------

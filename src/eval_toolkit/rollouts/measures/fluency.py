@@ -1,7 +1,7 @@
 """Fluency of probes: per-token perplexity under a model.
 
-The probability of a string decreases with its length, so strings of different lengths cannot be
-compared. Per-token perplexity does not have this problem.
+The probability of a string decreases with its length, so it is not comparable between strings of
+different lengths. Per-token perplexity is.
 """
 
 import math
@@ -22,7 +22,7 @@ from eval_toolkit.rollouts.graphs import ENDED, Graph
 
 @dataclass(frozen=True, slots=True)
 class ProbePerplexity(Displayed):
-    """Perplexity of one probe, or the reason why there is none.
+    """Perplexity of one probe, or the reason why it is missing.
 
     Examples
     --------
@@ -44,9 +44,10 @@ class ProbePerplexity(Displayed):
 
 
 def perplexity(loglikelihood: float, n_tokens: int) -> float:
-    """Return the perplexity of a string: the inverse of its mean probability per token.
+    """Compute the perplexity of a string, the inverse geometric mean of its token probabilities.
 
-    It is exp(−loglikelihood / n_tokens): 1 for a certain string, infinite if the probability is 0.
+    This is exp(−loglikelihood / n_tokens): 1 for a string of probability 1, infinite for one of
+    probability 0.
 
     Examples
     --------
@@ -68,22 +69,23 @@ def probe_perplexity(
     Parameters
     ----------
     graphs : iterable of Graph
-        Rollouts. Equal probes are scored once.
+        Rollouts. Identical probes are scored once.
     model : Model
-        Model with log-likelihoods.
+        Model that returns log-likelihoods.
     concurrency : int, optional
         As in `runner.run_jobs`.
 
     Returns
     -------
     list of ProbePerplexity
-        One per turn, in the order of the rollouts. Skipped without a probe, or if the model does
-        not report the number of tokens; an error if the model failed or returned probability 0.
+        One result per turn, in the order of the rollouts. Its status is "skipped" if there is no
+        probe or the model does not report the number of tokens, and "error" if the model failed or
+        returned probability 0.
 
     Raises
     ------
     InvalidTypeError
-        If the model has no log-likelihoods.
+        If the model does not support log-likelihoods.
     ModelError
         If the model fails in a way that affects every request.
 
@@ -106,16 +108,16 @@ def probe_perplexity(
     outcomes = run_jobs(jobs, model, concurrency=concurrency) if jobs else ()
     found = {probe: _read(outcome) for probe, outcome in zip(probes, outcomes, strict=True)}
     nothing = (Grade.skipped("there is no probe"), None)
-    told = []
+    results = []
     for graph, node in turns:
         grade, n_tokens = found[str(node.probe)] if node.probe else nothing
         place = (graph.unit_id, graph.attempt, node.id)
-        told.append(ProbePerplexity(*place, grade.value, grade.status, grade.reason, n_tokens))
-    return told
+        results.append(ProbePerplexity(*place, grade.value, grade.status, grade.reason, n_tokens))
+    return results
 
 
 def _read(outcome: JobResult) -> tuple[Grade, int | None]:
-    """Return the perplexity in an answer, and its number of tokens."""
+    """Return the perplexity computed from an answer, and the number of tokens."""
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is not None:
         return Grade.error(f"{error.kind}: {error.message}"), None
@@ -125,5 +127,5 @@ def _read(outcome: JobResult) -> tuple[Grade, int | None]:
     n_tokens = int(response.n_tokens[0])
     value = perplexity(response.loglikelihoods[0], n_tokens)
     if math.isinf(value):
-        return Grade.error("the model assigns the probe the probability 0"), n_tokens
+        return Grade.error("the model assigns probability 0 to the probe"), n_tokens
     return Grade(value), n_tokens

@@ -1,4 +1,4 @@
-"""Metrics of rollouts, overall and by category, and survival curves."""
+"""Scorecards of rollouts, overall and by category, and survival curves."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,29 +38,30 @@ _KNOWN: dict[str, tuple[bool | None, tuple[float, float]]] = {
     "empty_replies": (None, _RATE),
     "probe_distinct_2": (None, _RATE),
 }
-"""Whether higher is better, and bounds, by column."""
+"""Direction (whether higher is better) and bounds of each column."""
 _NOT_AVERAGED = frozenset({"first_event_turn"})
-"""Columns whose mean would ignore the conversations without a failure."""
+"""Columns whose mean would ignore conversations without a failure."""
 
 
 def rollout_metrics(
     records: Records, scorers: Sequence[TextScorer] = (), *, asr_at: Sequence[int] = ()
 ) -> list[MetricSpec]:
-    """Return the metrics of rollouts: the mean of each column, and ASR@k.
+    """Return the metrics of rollouts: the means of all columns, and ASR@k.
 
     Parameters
     ----------
     records : Records
         Records returned by `measure_rollouts`.
     scorers : sequence of TextScorer
-        Scorers, which define the direction and the bounds of their columns.
+        Scorers of the rollouts, which define the directions and bounds of their columns.
     asr_at : sequence of int
         Values of k of ASR@k: the probability that one of k rollouts succeeds on any branch.
 
     Returns
     -------
     list of MetricSpec
-        For `rollout_scorecard`. ``first_event_turn`` is not averaged; its estimate is `survival`.
+        Metrics for `rollout_scorecard`. ``first_event_turn`` is not averaged; use `survival`
+        instead.
 
     Raises
     ------
@@ -83,14 +84,14 @@ def rollout_metrics(
 
 
 def _is_yes_or_no(column: str) -> bool:
-    """Return whether a column is binary per rollout, or a fraction of turns or paths."""
+    """Return whether a column is binary, rather than a fraction of turns or paths."""
     if column.startswith(("failed_by_turn_", "refused_turn_")):
         return True
     return column != "probe_distinct_2" and _KNOWN.get(column, (None, None))[1] == _RATE
 
 
 def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tuple[float, float]]:
-    """Return the direction and bounds of a column."""
+    """Look up the direction and bounds of a column."""
     if column in _KNOWN:
         return _KNOWN[column]
     if column.startswith("failed_by_turn_"):
@@ -143,42 +144,45 @@ def rollout_scorecard(
     records : Records
         Records returned by `measure_rollouts`.
     metrics : sequence of MetricSpec, optional
-        Metrics returned by `rollout_metrics`; by default without scorers and ASR@k.
+        Metrics returned by `rollout_metrics`; by default, the metrics without scorers and ASR@k.
     graphs : sequence of Graph, optional
         Rollouts from which the records were measured.
     scorer : TextScorer or str, optional
         Scorer that defines failures, or its name.
     policy, depth
-        Settings of the measurement of the records.
+        Settings with which the records were measured.
     by : str or None, default "category"
-        Slice of the records; ignored if it does not exist or has a single part.
+        Slice of the records that defines the parts; ignored if it does not exist or has a single
+        part.
     macro : bool, default False
-        Whether to add ``<metric>_macro``, with equal weight for each part.
+        Whether to add ``<metric>_macro``, the unweighted mean over parts.
     on_error, confidence, seed
         As in `summarise`.
 
     Returns
     -------
     Scorecard
-        Scorecard with a card per part in ``slices``. Attempts are averaged within a seed prompt,
-        and seed prompts of one topic are resampled together. If rollouts failed, ``details``
-        contain the values under each error policy: see `scorecards.policies.with_error_policies`.
+        Scorecard with one card per part in ``slices``. Attempts are averaged within each seed
+        prompt, and seed prompts of the same topic are resampled together. If rollouts ended in an
+        error, ``details`` contains the value under each error policy; see
+        `scorecards.policies.with_error_policies`.
 
-        With ``graphs``, failure rates come from the survival curve, by `censoring.with_curves`; if
-        rollouts were cut short, ``details`` contain their number as ``censored``, and bounds that
-        include budget cuts. The same holds for other means whose missing values depend on the
-        outcome, with a ``reason``. Records do not contain how far a conversation was observed:
-        without ``graphs``, every value is the mean of the known values, which overestimates
-        failures if errors or the budget cut conversations short.
+        With ``graphs``, failure rates are estimated from the survival curve (see
+        `censoring.with_curves`). If rollouts were cut short, ``details`` contains their number as
+        ``censored``, and bounds that account for them. Other means whose missing values depend on
+        the outcome get the same details and a ``reason``. Without ``graphs``, every value is the
+        mean of the known values, because records do not show how far a conversation was observed;
+        this overestimates failure rates if errors or the budget cut conversations short.
 
     Raises
     ------
     InvalidInputError
-        If a rollout failed and ``on_error`` is "fail", or the graphs do not match the records.
+        If a rollout ended in an error and ``on_error`` is "fail", or the graphs do not match the
+        records.
 
     Notes
     -----
-    The estimate assumes that interruptions are independent of what the target would have said next.
+    The estimate assumes that interruptions are independent of the target's later replies;
     ``bounds_ci`` does not.
 
     Examples
@@ -241,9 +245,9 @@ def survival(
     Returns
     -------
     SurvivalCurve
-        Kaplan–Meier estimate: conversations cut short before a failure are censored there. Every
-        seed prompt has equal weight, and rollouts of the same topic or seed prompt are not treated
-        as independent.
+        Kaplan–Meier estimate, in which conversations cut short before a failure are censored. Every
+        seed prompt has equal weight, and rollouts with the same topic or seed prompt are not
+        assumed to be independent.
 
     Raises
     ------
@@ -278,16 +282,16 @@ def compare_survival(
     depth: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedBootstrapCI:
-    """Compare the failure rates by a turn of two targets, testers or defences.
+    """Compare the failure rates of two targets, testers or defences by a given turn.
 
     Parameters
     ----------
     graphs_a, graphs_b : sequence of Graph
-        Rollouts from the same seed prompts; units on only one side are omitted.
+        Rollouts from the same seed prompts; seed prompts on only one side are ignored.
     seeds, scorer, own, policy, depth
-        As in `survival_rows`; the same for both sides.
+        As in `survival_rows`; applied to both sides.
     at : int
-        Turn to compare.
+        Turn by which failures are compared.
     confidence : float, default 0.95
         Confidence level.
 
@@ -299,8 +303,8 @@ def compare_survival(
     Raises
     ------
     InvalidInputError
-        As in `survival_rows`, or if no seed prompt is on both sides, or if only one side continued
-        only selected branches and no policy is given.
+        As in `survival_rows`, or if the sides have no seed prompt in common, or if only one side
+        continued selected branches only and no policy is passed.
     UndefinedMetricError
         If no unit was observed up to that turn.
 
@@ -317,7 +321,8 @@ def compare_survival(
     common = {graph.unit_id for graph in graphs_a} & {graph.unit_id for graph in graphs_b}
     if not common:
         raise InvalidInputError(
-            "`graphs_a` and `graphs_b` have no seed prompt in common; compare rollouts of the same seeds"
+            "`graphs_a` and `graphs_b` have no seed prompt in common; compare rollouts from the "
+            "same seed prompts"
         )
     turn = validation.integer(at, "at", low=1)
     sides = [

@@ -1,4 +1,4 @@
-"""Results of rollouts: records, cells and curves from scores and turns."""
+"""Results of rollout runs: records, cells and survival curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ CATEGORY = "category"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementSettings:
-    """Settings of the measurement."""
+    """Settings that determine how rollouts are measured."""
 
     scorers: tuple[TextScorer, ...]
     scored: bool
@@ -56,7 +56,7 @@ class MeasurementSettings:
         depth: int,
         summary: SummarySpec,
     ) -> "MeasurementSettings":
-        """Validate all settings before any request is sent."""
+        """Validate the settings, before any request is sent."""
         has = "each seed has {} rollouts"
         ks = whole_numbers(asr_at, "asr_at", most=attempts, of=has)
         check_columns(scorers, depth)
@@ -83,7 +83,7 @@ class MeasurementSettings:
     def graded(
         self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], name: str
     ) -> Graded:
-        """Return the records, cells and curves of rollouts; ``name`` is that of the seed prompts."""
+        """Return records, cells and curves of rollouts; ``name`` denotes the seed prompts."""
         records = measure_rollouts(
             graphs, prompts, self.scorers, policy=self.policy, depth=self.depth
         )
@@ -121,7 +121,7 @@ class MeasurementSettings:
         prompts: Sequence[SeedPrompt],
         records: Records,
     ) -> dict[str, Any]:
-        """Return structured results: curves, turns, distributions."""
+        """Return the structured results: curves, turn tables and distributions."""
         refusal = [scorer for scorer in self.scorers if scorer.name == REFUSAL]
         return {
             "survival": self._survival(graphs, prompts, own=False),
@@ -135,12 +135,12 @@ class MeasurementSettings:
     def _survival(
         self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], *, own: bool
     ) -> dict[str, Any]:
-        """Return a curve with its policy, or the reason for its absence."""
+        """Return a survival curve with its policy, or the reason why there is none."""
         scorer = self.scorers[0] if self.scored else None
         if own and scorer is not None and mode_of(scorer) != "turn":
             return {
                 "status": "skipped",
-                "reason": f"{scorer.name} sees probes and replies together",
+                "reason": f"{scorer.name} scores probes and replies together",
             }
         chosen = any(graph.selected for graph in graphs)
         try:
@@ -155,12 +155,12 @@ class MeasurementSettings:
             curve = rows.curve(self.summary.confidence)
         except UndefinedMetricError as error:
             return {"status": "skipped", "reason": str(error)}
-        told = {"policy": rows.policy, "depth": rows.depth, "n_cut_short": rows.n_cut_short}
-        return {"status": "ok", **told, **curve.to_dict()}
+        settings = {"policy": rows.policy, "depth": rows.depth, "n_cut_short": rows.n_cut_short}
+        return {"status": "ok", **settings, **curve.to_dict()}
 
 
 def _scorer_settings(scorer: TextScorer) -> dict[str, Any]:
-    """Return the configuration of a scorer, for judges with prompt and model."""
+    """Return the configuration of a scorer, which for judges includes prompt and model."""
     own = getattr(scorer, "describe", None)
     return {
         "version": str(scorer.version),
@@ -174,12 +174,12 @@ def _scorer_settings(scorer: TextScorer) -> dict[str, Any]:
 def _similarity(
     graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], confidence: float
 ) -> dict[str, Any]:
-    """Return the similarity between probes to different seeds: a repetitive tester tests less."""
+    """Return the similarity of probes for different seed prompts, which shows repetitiveness."""
     groups = {prompt.id: prompt.group for prompt in prompts}
-    said = [(str(n.probe), groups[g.unit_id]) for g in graphs for n in g.nodes() if n.probe]
+    probes = [(str(n.probe), groups[g.unit_id]) for g in graphs for n in g.nodes() if n.probe]
     try:
         found = probe_similarity(
-            [probe for probe, _ in said], [group for _, group in said], confidence=confidence
+            [probe for probe, _ in probes], [group for _, group in probes], confidence=confidence
         )
     except (UndefinedMetricError, InvalidInputError) as error:
         return {"status": "skipped", "reason": str(error)}

@@ -1,4 +1,4 @@
-"""Times to the first failure of each conversation, possibly censored."""
+"""Time to the first failure of each conversation, possibly censored."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from eval_toolkit.rollouts.seeds import SeedPrompt
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurvivalRows:
-    """Conversations as rows for `inference.kaplan_meier`.
+    """Survival data of conversations, one row each, for `inference.kaplan_meier`.
 
     Examples
     --------
@@ -42,25 +42,28 @@ class SurvivalRows:
     """
 
     times: IntArray
-    """Turn of the first failure, or the last turn known not to be a failure; 0 if there is none."""
+    """Turn of the first failure, or last turn known not to be a failure; 0 if there is none."""
     events: BoolArray
     groups: list[str]
     weights: FloatArray
-    """Path weights, scaled such that all observed seed prompts have equal totals."""
+    """Path weights, scaled so that all observed seed prompts have equal totals."""
     rollouts: IntArray
-    """Index of each row's rollout among those given."""
+    """Index of the rollout to which each row belongs."""
     cut: NDArray[np.str_]
-    """Reason for the end of observation, "error" or "skipped": a turn failed, was not
-    allowed or was not scored. Empty if it failed or completed all turns."""
+    """Why a conversation was cut short, or "" if it was not.
+
+    It is "error" if a turn ended in an error, and "skipped" if a turn exceeded the budget or was
+    not scored.
+    """
     policy: str
     depth: int
-    """Number of planned turns; a conversation that ends by itself has not failed by then."""
+    """Number of planned turns; a conversation that ends by itself counts as not failed by then."""
     blind: int
-    """Last turn not observed in some conversations, by a scorer that sees only the end."""
+    """Last turn that was not observed because the scorer only scores the end of conversations."""
 
     @property
     def n_cut_short(self) -> int:
-        """Number of conversations whose continuation is unknown."""
+        """Number of conversations that were cut short."""
         return int((self.cut != "").sum())
 
     def groups_of(self, only: BoolArray) -> list[str]:
@@ -74,9 +77,9 @@ class SurvivalRows:
         only: BoolArray | None = None,
         grouped: bool = False,
     ) -> SurvivalCurve:
-        """Return the curve of the rows, or of a subset.
+        """Return the Kaplan–Meier curve of the rows, or of a subset.
 
-        With ``grouped``, rows count as grouped even if every group has one row.
+        With ``grouped``, rows are treated as grouped even if every group has only one row.
         """
         here = np.ones(len(self.times), dtype=np.bool_) if only is None else only
         groups, weights = self.groups_of(here), self.weights[here]
@@ -92,9 +95,9 @@ class SurvivalRows:
     def part_failed_by(self, turn: int, part: BoolArray, *, only: BoolArray) -> float:
         """Return the cumulative incidence of a failure type by a turn.
 
-        ``part`` marks the rows with failures of that kind. The Aalen–Johansen estimate weights
-        each failure by the survival probability just before it, so the estimates of all kinds
-        add up to that of the curve.
+        ``part`` is a mask of the rows with failures of that type. The Aalen–Johansen estimate
+        weights each failure by the survival probability just before it, so the estimates of all
+        types add up to the failure rate of the curve.
         """
         share, left = 0.0, 1.0
         for now in range(1, turn + 1):
@@ -122,24 +125,24 @@ def survival_rows(
     graphs : sequence of Graph
         Scored rollouts.
     seeds : mapping of id to SeedPrompt, or sequence of SeedPrompt, optional
-        Seed prompts, which define the topics; without them each unit is a group.
+        Seed prompts, whose topics define the groups; without them, each unit is a group.
     scorer : TextScorer or str, optional
         Scorer that defines failures, or its name.
     own : bool, default False
-        Whether replies that only repeat the tester are excluded from failures.
+        Whether to exclude replies that merely repeat the tester from failures.
     policy : {"expectation", "first", "best", "all leaves"}, optional
-        See `measure_rollouts`: one row per conversation, weighted by its path, or one per rollout;
-        for "best" the earliest failure on any branch. By default "best" if only selected branches
-        were continued, else "expectation".
+        As in `measure_rollouts`. Under "best", there is one row per rollout, with the earliest
+        failure on any branch; otherwise, one per conversation. By default, "best" if only selected
+        branches were continued, else "expectation".
     depth : int, optional
-        Number of planned turns; by default those of the longest conversation.
+        Number of planned turns; by default, the length of the longest conversation.
 
     Returns
     -------
     SurvivalRows
-        A conversation that ended in an error is censored at the last turn before the first unknown
-        one; so is a rollout under "best" in which a branch ended in an error before another failed.
-        A conversation that ended by itself has not failed by the last planned turn. Every seed
+        A conversation that ended in an error is censored at the last turn with a known outcome;
+        under "best", so is a rollout in which one branch ended in an error before another failed. A
+        conversation that ended by itself counts as not failed by the last planned turn. Every seed
         prompt has equal weight, regardless of how many of its rollouts were observed.
 
     Raises
@@ -148,8 +151,8 @@ def survival_rows(
         If there are no rollouts, a seed prompt is missing, the policy is unknown, or it is not
         "best" although only selected branches were continued.
     UndefinedMetricError
-        If ``own`` is requested and it is unknown whether some failures are echoes, since only these
-        would be missing.
+        If ``own`` is True and it is unknown whether some failures are echoes, since omitting only
+        these would bias the estimate.
 
     Examples
     --------
@@ -184,9 +187,9 @@ def survival_rows(
 
 
 def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
-    """Return a policy valid for all rollouts: "best" if only selected branches were continued.
+    """Return a policy that suits all rollouts: "best" if only selected branches were continued.
 
-    Raise if one side continued only selected branches and another continued all.
+    Raises an error if one side continued only selected branches and the other continued all.
 
     Examples
     --------
@@ -219,9 +222,9 @@ def deepest(graphs: Sequence[Graph[Any, Any]]) -> int:
 def followed(
     graphs: Sequence[Graph[Any, Any]], groups: Sequence[str], look: Look, policy: str, depth: int
 ) -> SurvivalRows:
-    """Return the survival rows of rollouts, given an observation function of turns.
+    """Compute the survival rows of rollouts, given a function that observes turns.
 
-    ``look`` observes whether the target failed in a turn; other parameters are as in
+    ``look`` returns whether the target failed in a turn; the other parameters are as in
     `survival_rows`.
 
     Examples
@@ -251,7 +254,7 @@ def followed(
 def _weights(
     graphs: Sequence[Graph[Any, Any]], rollouts: IntArray, times: IntArray, by_path: FloatArray
 ) -> FloatArray:
-    """Return weights that give all seed prompts equal totals, 1 per rollout on average."""
+    """Return weights with equal totals for all seed prompts, averaging 1 per rollout."""
     units = np.unique([graph.unit_id for graph in graphs], return_inverse=True)[1][rollouts]
     seen = times > 0
     if not seen.any():
@@ -282,7 +285,7 @@ class _Row(NamedTuple):
 
 
 def _rows(graph: Graph[Any, Any], look: Look, policy: str, depth: int) -> list[_Row]:
-    """Return a row for each counted conversation, or one for all of them."""
+    """Return one row per conversation, or under "best" one row per rollout."""
     counting = conversations(graph, policy)
     if not counting:
         return [_Row(0)]

@@ -1,4 +1,4 @@
-"""Common parts of scorers, and their construction from other objects."""
+"""Shared code of scorers, and their construction from other objects."""
 
 import functools
 import inspect
@@ -13,14 +13,14 @@ from eval_toolkit.protocols import TextScorer
 
 MODES = ("turn", "cumulative", "final")
 _COLUMNS = ("mean", "max", "min", "last", "probe_mean")
-"""Suffixes of a scorer's columns in `measure_rollouts`."""
+"""Suffixes of the columns that `measure_rollouts` creates for a scorer."""
 _TAKEN = {"failed_by": "failed_by_turn_1", "refused": "refused_turn_1", "reward": "reward"}
-"""Scorer names that would collide with a column of another meaning."""
+"""Reserved scorer names, with the column that each would collide with."""
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Wrapping:
-    """Wrapper around a scorer that delegates missing attributes."""
+    """Wrapper around a scorer that delegates all other attributes to it."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -55,7 +55,7 @@ class _Adapted(Wrapping):
 
 
 def unwrapped(scorer: Any) -> Any:
-    """Return the scorer inside wrappers for thresholds, modes and caches.
+    """Remove the wrappers that set thresholds, modes and caches from a scorer.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def unwrapped(scorer: Any) -> Any:
     Returns
     -------
     object
-        Original argument of `as_text_scorer` or `CachedScorer`.
+        Object originally passed to `as_text_scorer` or `CachedScorer`.
 
     Examples
     --------
@@ -86,34 +86,36 @@ def as_text_scorer(
     higher_is_worse: bool | None = None,
     mode: str | None = None,
 ) -> TextScorer:
-    """Return a scorer with name, version, threshold and direction.
+    """Convert an object to a scorer, or override the options of a scorer.
 
     Parameters
     ----------
     given : object
-        A `TextScorer`, returned unchanged without options; an object with ``score(texts)``; or a
-        function from texts to numbers.
+        A `TextScorer`, which is returned unchanged if no options are passed; an object with
+        ``score(texts)``; or a function that maps texts to numbers.
     name : str, optional
-        Name; by default its own, else that of its class or function in snake case. It must not
-        contain ":" or "/".
+        Name of the scorer, without ":" and "/". By default, the ``name`` attribute of the object,
+        or else the name of its class or function in snake case.
     version : str, optional
-        Version; by default its own, else "1", with the changed options.
+        Version of the scorer; by default, the ``version`` attribute of the object, or else "1",
+        followed by the overridden options.
     threshold : float, optional
-        Threshold; by default its own, else 0.5.
+        Threshold at which a text counts as bad; by default, the object's own, or else 0.5.
     higher_is_worse : bool, optional
-        Direction; by default its own, else True.
+        Whether higher scores are worse; by default, the object's own direction, or else True.
     mode : {"turn", "cumulative", "final"}, optional
-        Mode; by default its own, else "turn".
+        Part of the conversation to score, as in `with_mode`; by default, the object's own mode, or
+        else "turn".
 
     Returns
     -------
     TextScorer
-        Scorer that delegates all other attributes to the given object.
+        Scorer that delegates all other attributes to the original object.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is not a scorer, or an option is invalid.
+        If the object cannot be used as a scorer, or an option is invalid.
 
     Examples
     --------
@@ -124,12 +126,14 @@ def as_text_scorer(
     ('shouting', '1+threshold=0.8', [1.0, 0.0])
     """
     if isinstance(given, str):
-        raise InvalidTypeError(f"{given!r:.60} is a name; use `load_scorer` to create the scorer")
+        raise InvalidTypeError(
+            f"{given!r:.60} is a string; use `load_scorer` to create a scorer from its name"
+        )
     score = getattr(given, "score", None)
     if isinstance(given, type) or not (callable(score) or callable(given)):
         raise InvalidTypeError(
-            f"{given!r:.80} is not a scorer; it needs `score(texts)`, or must be a callable from "
-            "texts to numbers"
+            f"{given!r:.80} is not a scorer; pass an object with `score(texts)`, or a function "
+            "that maps texts to numbers"
         )
     options = {
         "name": name,
@@ -158,24 +162,24 @@ def as_text_scorer(
 
 
 def with_threshold(scorer: Any, threshold: float) -> TextScorer:
-    """Return a scorer with another threshold.
+    """Return a scorer with a different threshold.
 
     Parameters
     ----------
     scorer : TextScorer or object accepted by `as_text_scorer`
-        Scorer whose scores are kept.
+        Scorer to modify; its scores do not change.
     threshold : float
         Threshold at which a text counts as bad.
 
     Returns
     -------
     TextScorer
-        Scorer with the threshold in its version.
+        Scorer whose version includes the threshold.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is not a scorer, or the threshold is not a number.
+        If ``scorer`` is not a scorer, or the threshold is not a number.
 
     Examples
     --------
@@ -187,25 +191,26 @@ def with_threshold(scorer: Any, threshold: float) -> TextScorer:
 
 
 def with_mode(scorer: Any, mode: str) -> TextScorer:
-    """Return a scorer that sees another part of a conversation.
+    """Return a scorer that scores a different part of each conversation.
 
     Parameters
     ----------
     scorer : TextScorer or object accepted by `as_text_scorer`
-        Scorer whose scores are kept.
+        Scorer to modify; its scores do not change.
     mode : {"turn", "cumulative", "final"}
-        "turn": each response and probe separately. "cumulative": all responses up to this turn.
-        "final": the same, only at the end of a conversation.
+        "turn" scores each response and probe separately, "cumulative" scores all responses up to
+        the current turn together, and "final" scores all responses together once the conversation
+        has ended.
 
     Returns
     -------
     TextScorer
-        Scorer with the mode in its version.
+        Scorer whose version includes the mode.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is not a scorer, or the mode is unknown.
+        If ``scorer`` is not a scorer, or the mode is unknown.
 
     Examples
     --------
@@ -221,31 +226,31 @@ def mode_of(scorer: Any) -> str:
 
 
 def takes_turns(scorer: Any) -> bool:
-    """Return whether a scorer must see the question to judge the answer."""
+    """Return whether a scorer needs the question in order to judge the answer."""
     return callable(getattr(scorer, "score_turns", None))
 
 
 def categories_of(scorer: Any) -> tuple[str, ...]:
-    """Return the categories of a scorer; empty if there are none."""
+    """Return the categories of a scorer, if any."""
     if not callable(getattr(scorer, "score_categories", None)):
         return ()
     return tuple(getattr(scorer, "categories", ()))
 
 
 def is_event(scorer: TextScorer, value: float) -> bool:
-    """Return whether a score counts as bad, by its threshold and direction.
+    """Return whether a score counts as bad, given the scorer's threshold and direction.
 
     Parameters
     ----------
     scorer : TextScorer
-        Scorer with the threshold.
+        Scorer that defines threshold and direction.
     value : float
         Score of a text.
 
     Returns
     -------
     bool
-        A score equal to the threshold counts as bad.
+        True if the score is bad; a score equal to the threshold is.
 
     Examples
     --------
@@ -258,19 +263,19 @@ def is_event(scorer: TextScorer, value: float) -> bool:
 
 @contextmanager
 def requests_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
-    """Send requests of judges among scorers through a run: its event loop, journal and cache.
+    """Send the requests of judge scorers through a run, using its event loop, journal and cache.
 
     Parameters
     ----------
     scorers : iterable of TextScorer
-        Scorers; those with an ``asker``, wrapped or not, use ``asking`` temporarily.
+        Scorers of the run. Scorers with an ``asker``, wrapped or not, use ``asking`` temporarily.
     asking : object
         Object with ``ask_jobs``, such as a `runs.context.Context`.
 
     Yields
     ------
     None
-        Once, for a ``with`` block; the original askers are restored after it.
+        Once, for use in a ``with`` block; the original askers are restored afterwards.
 
     Examples
     --------
@@ -289,7 +294,7 @@ def requests_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
 
 
 def check_scorers(scorers: Sequence[TextScorer]) -> None:
-    """Raise unless all are scorers and no two fill the same column.
+    """Raise an error unless all objects are scorers with unique names and columns.
 
     Parameters
     ----------
@@ -299,8 +304,8 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one is not a scorer, two share a name, or a column collides with that of another scorer
-        or with a built-in one.
+        If an object is not a scorer, two scorers have the same name, or a column collides with a
+        column of another scorer or a built-in column.
 
     Examples
     --------
@@ -315,26 +320,28 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
         _check(scorer)
         if scorer.name in seen.values():
             raise InvalidInputError(
-                f"two scorers are called {scorer.name!r}; give one of them a different `name` (as_text_scorer)"
+                f"two scorers have the name {scorer.name!r}; give one of them a different `name` "
+                "(as_text_scorer)"
             )
         if scorer.name in _TAKEN:
             raise InvalidInputError(
-                f"a scorer is called {scorer.name!r}, but {_TAKEN[scorer.name]!r} is a column of "
-                "every run; give it a different `name` (as_text_scorer)"
+                f"a scorer has the name {scorer.name!r}, but {_TAKEN[scorer.name]!r} is a "
+                "built-in column; give the scorer a different `name` (as_text_scorer)"
             )
         for column in (f"{scorer.name}_{end}" for end in _COLUMNS):
             if column in seen:
                 raise InvalidInputError(
-                    f"the scorers {seen[column]!r} and {scorer.name!r} both fill the column "
+                    f"the scorers {seen[column]!r} and {scorer.name!r} both define the column "
                     f"{column!r}; give one of them a different `name` (as_text_scorer)"
                 )
             seen[column] = scorer.name
 
 
 def check_ready(scorers: Iterable[Any]) -> None:
-    """Check that scorers have their weights, extras and folders.
+    """Raise an error if a scorer lacks its weights, extras or folders.
 
-    Scorers with a method ``ready`` are checked by it, and functions by a call with one text.
+    Scorers with a method ``ready`` are checked by calling it, and functions by a call with one
+    text.
 
     Examples
     --------
@@ -349,7 +356,7 @@ def check_ready(scorers: Iterable[Any]) -> None:
 
 
 def check_function(name: str, score: Callable[[list[str]], Any]) -> None:
-    """Raise if a function of texts fails in a way that does not depend on the text.
+    """Raise an error if a function fails for reasons other than the text passed to it.
 
     Examples
     --------
@@ -361,7 +368,7 @@ def check_function(name: str, score: Callable[[list[str]], Any]) -> None:
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError(
-            f"scorer {name!r}: a call with one reply failed, before any request was sent: "
+            f"scorer {name!r}: a test call with one reply failed before any request was sent: "
             f"{type(error).__name__}: {error}"
         ) from error
     except Exception:  # it may fail on this text alone
@@ -380,7 +387,8 @@ def _check(scorer: Any) -> None:
     name = scorer.name
     if not isinstance(name, str) or not name.strip() or ":" in name or "/" in name:
         raise InvalidInputError(
-            f"`name` of the scorer is {name!r:.60}; it must be a name without ':' and '/'"
+            f"`name` of the scorer is {name!r:.60}; it must be a non-empty string without ':' and "
+            "'/'"
         )
     if not isinstance(scorer.higher_is_worse, bool):
         raise InvalidTypeError(

@@ -1,4 +1,4 @@
-"""Scorers with a cache."""
+"""Caching of scorers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,27 +17,28 @@ from eval_toolkit.rollouts.scorers.checking import (
 )
 
 _MOST = 200_000
-"""Default maximum number of cached texts; they take about 35 MB."""
+"""Default maximum number of cached texts, which take about 35 MB."""
 
 
 class CachedScorer(Wrapping):
-    """Scorer that caches scores and scores new texts in one call.
+    """Scorer that caches the scores of another scorer and scores new texts in one call.
 
-    Scores are cached by the hash of the text; failures are not, so the text is scored again
-    the next time. Verdicts requested with the keys of turns are not cached either: the run stores
-    them by key, and must receive each one. Other attributes are delegated to the inner scorer.
+    Scores are keyed by the hash of the text. Failures are not cached, so the text is scored again
+    the next time. Verdicts requested with the keys of turns are not cached either, because the run
+    must receive each of them to store it by key. All other attributes are delegated to the inner
+    scorer.
 
     Parameters
     ----------
     scorer : TextScorer or object accepted by `as_text_scorer`
         Scorer to cache.
     most : int, default 200000
-        Maximum number of cached texts; beyond it, the oldest are dropped.
+        Maximum number of cached texts; the oldest are dropped first.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is not a scorer, or ``most`` is below 1.
+        If ``scorer`` is not a scorer, or ``most`` is below 1.
 
     Examples
     --------
@@ -85,23 +86,23 @@ class CachedScorer(Wrapping):
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether texts at or above the threshold are harmful; otherwise those at or below it."""
+        """Whether texts at or above the threshold are harmful, rather than texts at or below it."""
         return bool(self.inner.higher_is_worse)
 
     @property
     def mode(self) -> str:
-        """Mode of the scorer."""
+        """Part of the conversation that is scored; see `with_mode`."""
         return mode_of(self.inner)
 
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return one number per text, in order.
 
-        Cached texts are not scored again. Every text must have a score.
+        Cached texts are not scored again. Raises an error if a text has no score.
         """
         return numbers_only(self.name, self.checked(texts))
 
     def checked(self, texts: Sequence[str]) -> list[Scored]:
-        """Return a score per text, or the reason for its absence; see `checked_scores`."""
+        """Return a score for each text, or the reason why it is missing; see `checked_scores`."""
         plain = text_list(texts)
         return self._known(
             [sha256_text(text) for text in plain],
@@ -112,7 +113,7 @@ class CachedScorer(Wrapping):
     def _score_turns(
         self, conversations: Sequence[Any], keys: Sequence[Any] | None = None
     ) -> list[Scored]:
-        """Return a score per conversation, or the reason for its absence; see `checked_turns`."""
+        """Return a score or a reason for each conversation; see `checked_turns`."""
         kept_by_keys = keys is not None and getattr(self.inner, "keeps_keys", False)
 
         def ask(new: Sequence[int]) -> list[Scored]:
@@ -123,7 +124,7 @@ class CachedScorer(Wrapping):
         return self._known([_identity(told) for told in conversations], known, ask)
 
     def _score_categories(self, texts: Sequence[str]) -> dict[str, list[Scored]]:
-        """Return scores per category, or reasons for their absence; see `checked_categories`."""
+        """Return scores by category, or reasons why they are missing; see `checked_categories`."""
         plain = text_list(texts)
         names = categories_of(self.inner)
 
@@ -149,7 +150,7 @@ class CachedScorer(Wrapping):
         known: dict[str, Any],
         ask: Callable[[Sequence[int]], Sequence[Any]],
     ) -> list[Any]:
-        """Return the value of each key from the cache; each missing key is computed once."""
+        """Return the value of each key from the cache, computing each missing key once."""
         first: dict[str, int] = {}
         for at, key in enumerate(keys):
             if key not in known:
@@ -168,7 +169,7 @@ class CachedScorer(Wrapping):
 
 
 def _identity(told: Any) -> str:
-    """Return the hash of a conversation: all messages with their roles."""
+    """Return the hash of a conversation, computed from all messages and their roles."""
     if not isinstance(told, Conversation):
         return sha256_text(str(told))
     said = [[turn.probe, turn.response] for turn in told.turns]

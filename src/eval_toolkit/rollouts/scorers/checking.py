@@ -1,7 +1,7 @@
 """Scorer calls with validated output.
 
-A scorer that fails on one text must not affect the others, and an invalid value must not pass as a
-score. All scorers are called through these functions.
+All scorers are called through these functions, so that a failure on one text does not affect other
+texts and invalid values are never used as scores.
 """
 
 import math
@@ -22,10 +22,10 @@ from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.scorers.base import categories_of
 
 Scored: TypeAlias = float | str
-"""Score, or the reason for its absence: "error: …" or "skipped: …"."""
+"""Score, or the reason why it is missing: "error: …" or "skipped: …"."""
 _LONGEST_REASON = 200
 _ABOUT_THE_TEXT = frozenset({"too_long", "refused", "bad_request"})
-"""Kinds of model failures that concern a single text."""
+"""Kinds of model failures that affect only a single text."""
 
 
 def checked_scores(scorer: TextScorer, texts: Sequence[str]) -> list[Scored]:
@@ -34,20 +34,21 @@ def checked_scores(scorer: TextScorer, texts: Sequence[str]) -> list[Scored]:
     Parameters
     ----------
     scorer : TextScorer
-        Scorer; if it has ``checked(texts)``, that is called, and reports texts without a score.
+        Scorer. If it has a method ``checked(texts)``, which reports texts without a score, that
+        method is called instead of ``score``.
     texts : sequence of str
         Texts to score; None for missing ones.
 
     Returns
     -------
     list of float or str
-        A score per text, or "error: …" if it is invalid or the scorer failed. If scoring all texts
-        together fails, each is tried individually.
+        Score of each text, or "error: …" if it is invalid or the scorer failed. If scoring all
+        texts in one call fails, each text is scored individually.
 
     Raises
     ------
     InvalidInputError
-        If the numbers of texts and scores differ.
+        If the number of scores differs from the number of texts.
     MissingExtraError, ArtifactError, ModelError
         If no text could be scored because something is not installed, missing or unavailable.
 
@@ -70,12 +71,13 @@ def checked_turns(
     Parameters
     ----------
     scorer : TextScorer
-        Scorer with ``score_turns(conversations)``; a `graders.Grade` instead of a number gives the
-        reason why there is none.
+        Scorer with a method ``score_turns(conversations)``, which may return a `graders.Grade` with
+        a reason instead of a number.
     conversations : sequence of Conversation
         Conversations that end with the answer to score.
     keys : sequence of (str, int, str), optional
-        Unit, attempt and position of each, for scorers that store their requests (``keeps_keys``).
+        Unit id, attempt and position of each conversation, for scorers that store their requests
+        (``keeps_keys``).
 
     Returns
     -------
@@ -103,20 +105,20 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
     Parameters
     ----------
     scorer : TextScorer
-        Scorer with ``categories`` and ``score_categories(texts)``, which returns numbers by
-        category.
+        Scorer with ``categories`` and ``score_categories(texts)``, which returns lists of numbers
+        by category.
     texts : sequence of str
         Texts to score.
 
     Returns
     -------
     dict of str to list of float or str
-        For every category as in `checked_scores`.
+        For each category, the list returned by `checked_scores`.
 
     Raises
     ------
     InvalidInputError
-        If a category is missing, or the numbers of its scores and of the texts differ.
+        If a category is missing, or the number of its scores differs from the number of texts.
     MissingExtraError, ArtifactError, ModelError
         As in `checked_scores`.
     """
@@ -140,9 +142,9 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
 
 
 def text_list(texts: Any) -> list[str]:
-    """Return texts as a list; other states are converted to strings.
+    """Return texts as a list of strings; other types of states are converted.
 
-    A single string is an error, and so is None in the list.
+    Raises an error for a single string, and for None in the list.
 
     Examples
     --------
@@ -150,18 +152,18 @@ def text_list(texts: Any) -> list[str]:
     ['a', '1']
     """
     if isinstance(texts, str):
-        raise InvalidTypeError(f"`texts` is one text, {texts!r:.60}; pass a list of strings")
+        raise InvalidTypeError(f"`texts` is a single string, {texts!r:.60}; pass a list of strings")
     listed = list(texts)
     for at, text in enumerate(listed):
         if text is None:
-            raise InvalidTypeError(f"texts[{at}] is None; there is nothing to score")
+            raise InvalidTypeError(f"texts[{at}] is None; it must be a string")
     return [str(text) for text in listed]
 
 
 def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
-    """Return the numbers; raise if one is missing.
+    """Return the scores as numbers; raise an error if one is missing.
 
-    ``found`` is the result of `checked_scores`.
+    ``found`` is a result of `checked_scores`.
 
     Examples
     --------
@@ -170,7 +172,9 @@ def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
     """
     for at, value in enumerate(found):
         if isinstance(value, str):
-            raise InvalidInputError(f"the scorer {name!r} has no number for texts[{at}]: {value}")
+            raise InvalidInputError(
+                f"the scorer {name!r} returned no score for texts[{at}]: {value}"
+            )
     return [float(value) for value in found]
 
 
@@ -178,7 +182,7 @@ def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
 
 
 class _WrongShapeError(InvalidInputError):
-    """A scorer does not return one number per text."""
+    """Raised if a scorer does not return one number per text."""
 
 
 def _asked(name: str, ask: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> list[Scored]:
@@ -187,7 +191,7 @@ def _asked(name: str, ask: Callable[[Sequence[Any]], Any], items: Sequence[Any])
 
 
 def _tried(ask: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
-    """Score all texts in one call, or each individually if that fails."""
+    """Score all texts in one call, or individually if that call fails."""
     if not items:
         return []
     try:
@@ -235,5 +239,5 @@ def _number(value: Any) -> Scored:
 
 
 def failure_line(failure: Exception) -> str:
-    """Return the message of an exception on one short line without secrets."""
+    """Format an exception as one short line, with secrets redacted."""
     return one_line(failure)[:_LONGEST_REASON]

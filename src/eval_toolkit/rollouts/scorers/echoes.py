@@ -1,9 +1,9 @@
 """Detection of responses that only repeat the probes.
 
-A target that quotes a bad probe ("You ask me to say …") gets the probe's score. Here the repeated
-words are removed and the rest is scored: if it no longer crosses the threshold, the event was an
-echo. The score of the response is unchanged. Repeating can itself be the failure ("Say after me"),
-so an echo annotates an event and does not cancel it.
+A response that quotes a bad probe ("You ask me to say …") is scored like the probe. To detect this,
+the repeated words are removed and the rest is scored: if it no longer crosses the threshold, the
+event was an echo. The score of the response is left unchanged. Since repeating can itself be the
+failure ("Repeat after me"), an echo annotates an event rather than cancelling it.
 
 In scripts without spaces between words, a clause counts as one word, so few echoes are found.
 """
@@ -33,7 +33,7 @@ _QUOTED = re.compile(r'"[^"]*"|[“„][^“”„]*[”“]|«[^«»]*»')
 
 
 def without_echo(response: str, probes: Iterable[str], *, run: int = SHORTEST_RUN) -> str:
-    """Return a response without the parts repeated from probes.
+    """Remove the parts of a response that repeat probes.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def without_echo(response: str, probes: Iterable[str], *, run: int = SHORTEST_RU
     probes : iterable of str
         Probes; case and punctuation are ignored.
     run : int, default 4
-        Minimum number of consecutive words that count as repeated; fewer if they are the whole
-        response or quoted.
+        Minimum number of consecutive words that count as repeated; shorter sequences also count if
+        they are quoted or make up the whole response.
 
     Returns
     -------
     str
-        Remaining text, in order; empty if no word is left, and the response itself if nothing is
+        Remaining text, in order; empty if no words remain, and the unchanged response if nothing is
         repeated.
 
     Raises
@@ -89,7 +89,7 @@ def echo_share(response: str, probes: Iterable[str], *, run: int = SHORTEST_RUN)
     Returns
     -------
     float
-        From 0 to 1; 0 for a response without words.
+        Fraction between 0 and 1; 0 for a response without words.
 
     Raises
     ------
@@ -106,11 +106,11 @@ def echo_share(response: str, probes: Iterable[str], *, run: int = SHORTEST_RUN)
 
 
 def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
-    """Mark events as echoes if the response without repeated text no longer crosses the threshold.
+    """Mark events as echoes if, without repeated text, the score no longer crosses the threshold.
 
-    Turns with an event receive ``echo``, determined by the score of the remaining response. If the
-    scorer sees the question, it is not called again, and ``echo`` is known only for complete
-    repetition or none.
+    ``echo`` is set on turns with an event, based on the score of the remaining response. Scorers
+    that need the question are not called again; for them, ``echo`` is known only if the response is
+    a complete repetition or repeats nothing.
 
     Examples
     --------
@@ -131,9 +131,9 @@ def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
         elif not takes_turns(scorer):
             left.append((node, rest))
     scores = checked_scores(scorer, list(dict.fromkeys(rest for _, rest in left)))
-    said = dict(zip(dict.fromkeys(rest for _, rest in left), scores, strict=True))
+    score_of_rest = dict(zip(dict.fromkeys(rest for _, rest in left), scores, strict=True))
     for node, rest in left:
-        score = said[rest]
+        score = score_of_rest[rest]
         node.echo = None if isinstance(score, str) else not is_event(scorer, score)
 
 
@@ -147,7 +147,7 @@ def _received_texts(node: Node[Any, Any]) -> list[str]:
 
 
 def _words(text: str) -> tuple[list[tuple[int, int]], tuple[str, ...]]:
-    """Return the positions of the words in a text, and the normalised words."""
+    """Return the positions of the words in a text, and the words in normalised form."""
     found = list(_WORD.finditer(text))
     words = tuple(match[0].casefold().replace("’", "'") for match in found)
     return [match.span() for match in found], words
@@ -156,7 +156,7 @@ def _words(text: str) -> tuple[list[tuple[int, int]], tuple[str, ...]]:
 def _repeated(
     response: str, probes: Iterable[str], run: int
 ) -> tuple[list[tuple[int, int]], list[bool]]:
-    """Return the positions of a response's words, and which of them are repeated."""
+    """Return the positions of a response's words, and a mask of repeated words."""
     if isinstance(probes, str):
         raise InvalidTypeError("`probes` is a single string; pass a list of strings")
     n = validation.integer(run, "run", low=1)
@@ -177,7 +177,7 @@ def _repeated(
 
 
 class _WordSequences:
-    """Word sequences in the messages that the target has received."""
+    """Index of the word sequences in the messages that the target has received."""
 
     def __init__(self, probes: Iterable[str]) -> None:
         self._said = [_words(probe)[1] for probe in probes]

@@ -1,4 +1,4 @@
-"""Scorers from functions of one reply, or of a prompt and a reply."""
+"""Scorers created from functions of a reply, or of a prompt and a reply."""
 
 import inspect
 import re
@@ -13,20 +13,21 @@ from eval_toolkit.rollouts.scorers.loading import load_scorer
 
 _SEVERAL = re.compile(r"(?:typing\.|collections\.abc\.)?(?:list|sequence|iterable)\b", re.I)
 _TEXTS = ("texts", "replies", "responses", "answers", "outputs")
-"""Names of a first parameter that takes all texts at once; any other name takes one."""
+"""Names of a first parameter that receives all texts at once instead of one."""
 _DIGITS = 8
 
 
 def reply_scorer(given: Any) -> TextScorer:
-    """Return a scorer from a scorer, its name, or a function of one reply.
+    """Convert a function, or the name of a scorer, to a scorer.
 
     Parameters
     ----------
     given : TextScorer, str or callable
         A scorer is returned unchanged, and a name such as "toxicity@0.7" is loaded by
         `load_scorer`. A function takes a reply, or a prompt and a reply, and returns a number or a
-        bool; higher is worse, and the target failed at 0.5 or more. A function whose parameter is
-        named ``texts`` or ``replies``, or annotated as a list, gets all texts at once.
+        bool; higher is worse, and values of 0.5 or more count as failures. A function whose
+        parameter is named ``texts`` or ``replies``, or annotated as a list, receives all texts at
+        once.
 
     Returns
     -------
@@ -36,9 +37,9 @@ def reply_scorer(given: Any) -> TextScorer:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is not a scorer, or the function takes other arguments.
+        If the object is not a scorer, or the function requires other arguments.
     PluginError
-        If no scorer has the name.
+        If there is no scorer with that name.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def reply_scorer(given: Any) -> TextScorer:
         return as_text_scorer(given)
     if inspect.iscoroutinefunction(given):
         raise InvalidTypeError(
-            f"`scorer` {_named(given)} is a coroutine function; pass a plain function of a reply"
+            f"`scorer` {_named(given)} is a coroutine function; pass a regular function of a reply"
         )
     names = _parameters(given)
     if names is None:
@@ -63,9 +64,9 @@ def reply_scorer(given: Any) -> TextScorer:
 
 
 def reply_scorers(given: Any) -> list[TextScorer]:
-    """Return the scorers of a single argument, a sequence, or a mapping from name to scorer.
+    """Convert a single object, a sequence, or a mapping from names to objects to scorers.
 
-    Each one is an argument of `reply_scorer`.
+    Each object is converted by `reply_scorer`.
 
     Examples
     --------
@@ -80,12 +81,12 @@ def reply_scorers(given: Any) -> list[TextScorer]:
 
 
 class FunctionScorer:
-    """Scorer from a function of one reply; made by `reply_scorer`.
+    """Scorer that calls a function with one reply at a time; created by `reply_scorer`.
 
     Parameters
     ----------
     function : callable
-        Function from a text to a number or a bool.
+        Function that maps a text to a number or a bool.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class FunctionScorer:
         return found
 
     def ready(self) -> None:
-        """Raise if the function cannot be called with a text."""
+        """Raise an error if the function cannot be called with a text."""
         check_function(self.name, self.score)
 
     def _number(self, value: Any) -> float:
@@ -128,23 +129,23 @@ class FunctionScorer:
 
 
 class _OfBoth(FunctionScorer):
-    """Scorer from a function of a prompt and a reply; the prompt is the last probe."""
+    """Scorer that calls a function with a prompt and a reply; the prompt is the last probe."""
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return the scores of texts without a prompt."""
+        """Return the scores of texts, passing an empty prompt."""
         return [self._number(self._function("", text)) for text in texts]
 
     def score_turns(self, conversations: Sequence[Any]) -> list[float]:
         """Return the scores of the last reply of each conversation."""
         found = []
         for state in conversations:
-            asked = next((m.content for m in state.messages[::-1] if m.role.value == "user"), "")
-            found.append(self._number(self._function(asked, state.messages[-1].content)))
+            prompt = next((m.content for m in state.messages[::-1] if m.role.value == "user"), "")
+            found.append(self._number(self._function(prompt, state.messages[-1].content)))
         return found
 
 
 def _parameters(function: Callable[..., Any]) -> list[str] | None:
-    """Return the required parameters; None if the function takes all texts at once."""
+    """Return the required parameters, or None if the function takes all texts at once."""
     try:
         listed = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature
@@ -156,8 +157,8 @@ def _parameters(function: Callable[..., Any]) -> list[str] | None:
         return ["reply"]
     if len(needed) > 2:
         raise InvalidTypeError(
-            f"`scorer` {_named(function)} requires {', '.join(needed)}; it is called with a "
-            "reply, or a prompt and a reply"
+            f"`scorer` {_named(function)} requires the arguments {', '.join(needed)}; it must "
+            "accept a reply, or a prompt and a reply"
         )
     note = own[0].annotation
     told = note if isinstance(note, str) else getattr(note, "__qualname__", "") or str(note)

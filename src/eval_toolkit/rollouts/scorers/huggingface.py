@@ -1,4 +1,4 @@
-"""Scorers from transformers text classifiers (extra ``hf``)."""
+"""Scorers based on transformers text classifiers (extra ``hf``)."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _FEATURE = "HuggingFaceScorer"
 
 @dataclass(frozen=True, slots=True)
 class _Classifier:
-    """Loaded model, and how to interpret its outputs."""
+    """Loaded model with the information needed to interpret its outputs."""
 
     module: Any
     tokenizer: Any
@@ -26,23 +26,23 @@ class _Classifier:
     index: int
     """Index of the label whose probability is the score."""
     apart: bool
-    """Whether labels are not mutually exclusive."""
+    """Whether a text may have several labels."""
     limit: int
-    """Maximum number of tokens that are read."""
+    """Maximum number of tokens per text."""
     padded: bool
     """Whether a batch may contain texts of different lengths."""
 
 
 class HuggingFaceScorer:
-    """Label probability of a transformers sequence classifier, which is loaded on first use.
+    """Scorer that returns a label probability of a transformers sequence classifier.
 
     Parameters
     ----------
     model : str
         Folder, or name on the hub.
     label : str or int, optional
-        Name or index of the label whose probability is the score. By default the second of two
-        labels; required for more.
+        Name or index of the label whose probability is the score. By default, the second of two
+        labels; required if there are more.
     threshold : float, default 0.5
         Threshold at which a text counts as bad.
     device : str, default "cpu"
@@ -50,30 +50,30 @@ class HuggingFaceScorer:
     batch_size : int, default 32
         Number of texts per batch.
     max_length : int, default 512
-        Maximum number of tokens read, limited by the model; longer texts are truncated. `fits`
-        reports which texts fit.
+        Maximum number of tokens, up to the limit of the model; longer texts are truncated. `fits`
+        returns which texts fit.
     revision : str, optional
         Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
     higher_is_worse : bool, default True
-        Whether higher is worse; False if the label denotes harmless texts.
+        Whether higher scores are worse; pass False if the label denotes harmless texts.
     name : str, optional
-        Prefix of its columns; by default the last part of ``model``.
+        Name of the scorer and prefix of its columns; by default, the last part of ``model``.
 
     Raises
     ------
     InvalidInputError
         If an option is out of range, or the label is not one of the model's.
     ModelError
-        On first use, if the model cannot be loaded, or has no trained classifier. No other model is
-        loaded instead.
+        On first use, if the model cannot be loaded or has no trained classifier.
     MissingExtraError
         On first use, if torch or transformers is not installed.
 
     Notes
     -----
-    Labels are mutually exclusive (softmax) unless the model's configuration specifies
-    ``multi_label_classification`` or there is only one label (logistic function). Weights are
-    float32 and dropout is off; a text's scores do not depend on the rest of its batch (to 1e-5).
+    The model is loaded on first use. Labels are mutually exclusive (softmax) unless the model's
+    configuration specifies ``multi_label_classification`` or there is only one label (sigmoid).
+    Weights are float32 and dropout is disabled; the scores of a text do not depend on the rest of
+    its batch (to within 1e-5).
 
     Examples
     --------
@@ -117,8 +117,8 @@ class HuggingFaceScorer:
     def version(self) -> str:
         """Version of the weights and of every option that affects the scores; loads the model."""
         loaded = self._loaded
-        told = self._source.revision or self._digest
-        parts = [told[:16], f"label={loaded.labels[loaded.index]}", f"max_length={loaded.limit}"]
+        weights = self._source.revision or self._digest
+        parts = [weights[:16], f"label={loaded.labels[loaded.index]}", f"max_length={loaded.limit}"]
         if self.threshold != 0.5:
             parts.append(f"threshold={self.threshold}")
         if not self.higher_is_worse:
@@ -127,7 +127,7 @@ class HuggingFaceScorer:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Labels of the model, which is loaded if necessary."""
+        """Labels of the model; loads the model if necessary."""
         return self._loaded.labels
 
     def ready(self) -> None:
@@ -147,17 +147,17 @@ class HuggingFaceScorer:
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return the probability of the label for each text.
 
-        A text without tokens is an error.
+        Raises an error for a text without tokens.
         """
         return [row[self._loaded.index] for row in self._probabilities(texts)]
 
     def score_categories(self, texts: Sequence[str]) -> Mapping[str, list[float]]:
-        """Return the probabilities of every label, one per text; raises as `score` does."""
+        """Return the probabilities of every label; raises the same errors as `score`."""
         rows = self._probabilities(texts)
         return {label: [row[at] for row in rows] for at, label in enumerate(self.categories)}
 
     def fits(self, texts: Sequence[str]) -> list[bool]:
-        """Return whether each text fits the model without truncation."""
+        """Return for each text whether it fits into the model without truncation."""
         loaded = self._loaded
         with self._using:
             ids = loaded.tokenizer(_checked(texts), verbose=False)["input_ids"] if texts else []
@@ -211,7 +211,7 @@ class HuggingFaceScorer:
             ids = loaded.tokenizer(given, truncation=True, max_length=loaded.limit)["input_ids"]
             for at, row in enumerate(ids):
                 if not row:
-                    raise InvalidInputError(f"texts[{at}] has no tokens; there is nothing to score")
+                    raise InvalidInputError(f"texts[{at}] has no tokens and cannot be scored")
             rows: list[list[float]] = [[] for _ in given]
             for batch in self._batches([len(row) for row in ids]):
                 found = _forward(loaded, [ids[at] for at in batch])
@@ -220,7 +220,7 @@ class HuggingFaceScorer:
         return rows
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yield positions of texts of similar length, which need little padding."""
+        """Yield batches of positions of texts with similar lengths, which need little padding."""
         size = self.batch_size if self._loaded.padded else 1
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
         for start in range(0, len(order), size):
@@ -253,7 +253,7 @@ def _config(transformers: Any, source: Source) -> Any:
 
 
 def _weights(transformers: Any, source: Source, dtype: Any, place: str) -> Any:
-    """Return the network; raise if its classifier has no trained weights."""
+    """Load the network; raise an error if its classifier has no trained weights."""
     try:
         with hub_quietly():
             module, told = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -277,7 +277,9 @@ def _broken(place: str, error: Exception) -> ModelError:
 
 def _labels(config: Any, place: str) -> tuple[str, ...]:
     if config.problem_type == "regression":
-        raise InvalidInputError(f"{place} predicts numbers, not labels: it has no probabilities")
+        raise InvalidInputError(
+            f"{place} is a regression model without label probabilities; choose a classifier"
+        )
     names = tuple(str(config.id2label[at]) for at in range(config.num_labels))
     if len(set(names)) < len(names):
         raise InvalidInputError(
@@ -288,19 +290,19 @@ def _labels(config: Any, place: str) -> tuple[str, ...]:
 
 def _chosen(labels: tuple[str, ...], label: str | int | None, place: str) -> int:
     """Return the index of the requested label."""
-    told = ", ".join(f"{at}={name}" for at, name in enumerate(labels))
+    listed = ", ".join(f"{at}={name}" for at, name in enumerate(labels))
     if label is None:
         if len(labels) > 2:
             raise InvalidInputError(
-                f"{place} has {len(labels)} labels; pass label=, one of: {told}"
+                f"{place} has {len(labels)} labels; pass label=, one of: {listed}"
             )
         return len(labels) - 1
     if isinstance(label, int):
         if not 0 <= label < len(labels):
-            raise InvalidInputError(f"`label` is {label}, but the labels of {place} are: {told}")
+            raise InvalidInputError(f"`label` is {label}, but the labels of {place} are: {listed}")
         return label
     if label not in labels:
-        raise InvalidInputError(f"`label` is {label!r}, but the labels of {place} are: {told}")
+        raise InvalidInputError(f"`label` is {label!r}, but the labels of {place} are: {listed}")
     return labels.index(label)
 
 

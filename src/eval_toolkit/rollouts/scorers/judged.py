@@ -1,4 +1,4 @@
-"""Judges as scorers of the replies in conversations."""
+"""Scorers that use judges to score the replies in conversations."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,28 +20,28 @@ from eval_toolkit.rollouts.scorers.checking import Scored, failure_line, numbers
 from eval_toolkit.runs.context import Asker
 
 TurnKey: TypeAlias = tuple[str, int, str]
-"""Unit, attempt and position of a turn in its rollout, e.g. "0.1"."""
+"""Unit id and attempt of a rollout, and position of a turn in it, e.g. "0.1"."""
 
 
 class Asks(Protocol):
     """Interface for sending a judge's requests, e.g. `runs.context.Asker`."""
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[JobResult]:
-        """Return the outcomes of the jobs."""
+        """Send the requests of the jobs and return their outcomes."""
         ...
 
 
 def completion_of(conversation: Any) -> Completion:
-    r"""Return the last answer of a conversation in the form that judges take.
+    r"""Convert the last answer of a conversation to the input format of judges.
 
-    A plain string is an answer without a question. The question contains the tester's goal (unless
-    the first probe already states it) and all messages before the answer. ``context`` has ``goal``,
-    ``probe`` and ``turn``.
+    A plain string is treated as an answer without a question. The question contains the tester's
+    goal (unless the first probe already states it) and all messages before the answer. ``context``
+    contains ``goal``, ``probe`` and ``turn``.
 
     Examples
     --------
-    >>> told = Conversation("A joke").with_probe("Tell one.").with_response("No.")
-    >>> completion_of(told).last_user_instruction
+    >>> conversation = Conversation("A joke").with_probe("Tell one.").with_response("No.")
+    >>> completion_of(conversation).last_user_instruction
     'What the user is after: A joke\n\nuser: Tell one.'
     """
     if not isinstance(conversation, Conversation):
@@ -62,48 +62,51 @@ def completion_of(conversation: Any) -> Completion:
 
 
 def _completion(question: str, answer: str, context: Mapping[str, Any]) -> Completion:
-    asked = [Message(Role.USER, question)] if question else []
+    question_messages = [Message(Role.USER, question)] if question else []
     return Completion(
         answer,
         # Keyed by what is judged: a sampled verdict is the same wherever the turn occurs.
         id=sha256_text(canonical_json([question, answer]))[:16],
-        messages=[*asked, Message(Role.ASSISTANT, answer)],
+        messages=[*question_messages, Message(Role.ASSISTANT, answer)],
         prompt=question,
         context=dict(context),
     )
 
 
 class JudgeScorer:
-    """Scorer of answers by a judge's verdicts.
+    """Scorer that scores answers by the verdicts of a judge.
 
-    Missing or unreadable verdicts give no score: `score_turns` returns the reason instead.
+    If a verdict is missing or cannot be parsed, `score_turns` returns the reason instead of a
+    score.
 
     Parameters
     ----------
     judge : Judge or Panel
-        Judge, as for tasks.
+        Judge or panel of judges, as used for tasks.
     field : str, optional
-        Field of a rubric with several; its only one by default.
+        Field of the rubric to use as the score; required if the rubric has several.
     threshold : float, optional
-        Threshold at which an answer counts as bad; by default the middle of the scale.
+        Threshold at which an answer counts as bad; by default, the midpoint of the scale.
     higher_is_worse : bool, optional
-        Direction; by default that of the rubric, required if it has none.
+        Whether higher scores are worse; by default, the direction of the rubric. Required if the
+        rubric has none.
     mode : {"turn", "cumulative", "final"}, default "turn"
-        Whether every answer is judged or only the last; "cumulative" equals "turn", since a judge
-        sees the whole conversation.
+        Whether to judge every answer or only the last one. "cumulative" is equivalent to "turn",
+        since a judge always sees the whole conversation.
     name : str, optional
-        Name of the column; the judge's by default.
+        Name of the scorer; by default, the name of the judge.
 
     Attributes
     ----------
     asker : Asks
-        Sender of the requests; may be replaced by an `Asker` with a cache or a limit. During a run,
-        it is the run itself.
+        Object that sends the requests; it can be replaced by an `Asker` with a cache or a limit.
+        During a run, requests are sent through the run.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If it is not a judge, the field does not exist, or a direction or threshold is missing.
+        If ``judge`` is not a judge, the field does not exist, or a direction or threshold is
+        required.
 
     Examples
     --------
@@ -117,7 +120,7 @@ class JudgeScorer:
     """
 
     keeps_keys = True
-    """Whether verdicts are stored by the keys of turns, if given."""
+    """Whether verdicts are stored under the keys of turns, if they are passed."""
 
     def __init__(
         self,
@@ -146,43 +149,45 @@ class JudgeScorer:
 
     @property
     def version(self) -> str:
-        """Version; changes with the judge, its field, the threshold and the direction."""
-        told = f"{self._column}+threshold={self.threshold:g}"
-        told += "" if self.higher_is_worse else "+higher_is_worse=False"
-        told += "" if self.mode == "turn" else f"+mode={self.mode!r}"
-        return f"1+{self.judge.version}+{told}"
+        """Version, which changes with the judge, field, threshold, direction and mode."""
+        options = f"{self._column}+threshold={self.threshold:g}"
+        options += "" if self.higher_is_worse else "+higher_is_worse=False"
+        options += "" if self.mode == "turn" else f"+mode={self.mode!r}"
+        return f"1+{self.judge.version}+{options}"
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for the manifest as a JSON-serialisable dict."""
+        """Return the settings of the judges for the manifest, as a JSON-serialisable dict."""
         return {judge.name: dict(judge.describe()) for judge in self._judges}
 
     def score(self, texts: Sequence[str]) -> list[float]:
         """Judge answers without a question.
 
-        An answer without a verdict is an error, whose message contains the reason.
+        Raises an error with the reason if an answer has no verdict.
         """
         return numbers_only(self.name, self.checked(texts))
 
     def checked(self, texts: Sequence[str]) -> list[Scored]:
-        """Return a number per text, or the reason for its absence."""
+        """Return a number for each text, or the reason why it is missing."""
         return self._asked([completion_of(str(text)) for text in texts], None)
 
     def score_turns(
         self, conversations: Sequence[Any], keys: Sequence[TurnKey] | None = None
     ) -> list[Scored]:
-        """Judge the last answers of conversations, in one batch.
+        """Judge the last answers of conversations in one batch.
 
         Parameters
         ----------
         conversations : sequence of Conversation
             Conversations that end with the answer to judge.
         keys : sequence of (str, int, str), optional
-            Unit, attempt and position of each turn, as keys of the verdicts; by default a hash.
+            Unit id, attempt and position of each turn, under which the verdicts are stored; by
+            default, a hash.
 
         Returns
         -------
         list of float or str
-            A number, or "error: …" if the judge failed or its verdict could not be read.
+            Score of each answer, or "error: …" if the judge failed or its verdict could not be
+            parsed.
 
         Raises
         ------
@@ -224,8 +229,10 @@ class JudgeScorer:
 
 
 def _reply(outcome: JobResult) -> RawCompletion:
-    said = outcome.response
-    return said if isinstance(said, RawCompletion) else RawCompletion("", error=outcome.error)
+    response = outcome.response
+    return (
+        response if isinstance(response, RawCompletion) else RawCompletion("", error=outcome.error)
+    )
 
 
 def _requests(judge: AskingGrader, answer: Completion) -> Mapping[str, Any]:
@@ -237,13 +244,13 @@ def _requests(judge: AskingGrader, answer: Completion) -> Mapping[str, Any]:
 
 def _column(judge: Any, field: str | None) -> tuple[str, ColumnInfo]:
     columns = {name: info for name, info in columns_of(judge).items() if info.metric}
-    wanted = [judge.name] if field is None else [f"{judge.name}_{field}", field]
-    for name in wanted:
+    candidates = [judge.name] if field is None else [f"{judge.name}_{field}", field]
+    for name in candidates:
         if name in columns:
             return name, columns[name]
     fields = ", ".join(name.removeprefix(f"{judge.name}_") for name in columns)
-    said = "several fields, so `field` is required" if field is None else f"no field {field!r}"
-    raise InvalidInputError(f"the judge {judge.name!r} has {said}; its fields are: {fields}")
+    problem = "several fields, so `field` is required" if field is None else f"no field {field!r}"
+    raise InvalidInputError(f"the judge {judge.name!r} has {problem}; its fields are: {fields}")
 
 
 def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:
@@ -253,7 +260,8 @@ def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:
     middle = (low + high) / 2
     if not math.isfinite(middle):
         raise InvalidInputError(
-            f"`threshold` is required, since the verdicts {column!r} are unbounded"
+            f"`threshold` is required, because the values of {column!r} are unbounded and have no "
+            "midpoint"
         )
     return middle
 
@@ -261,7 +269,7 @@ def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:
 def _direction(given: bool | None, info: ColumnInfo, column: str) -> bool:
     if given is None and info.higher_is_better is None:
         raise InvalidInputError(
-            f"`higher_is_worse` is required, since the rubric defines no direction for {column!r}"
+            f"`higher_is_worse` is required, because the rubric defines no direction for {column!r}"
         )
     worse = not info.higher_is_better if given is None else given
     if not isinstance(worse, bool):

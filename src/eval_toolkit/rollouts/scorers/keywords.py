@@ -1,4 +1,4 @@
-"""Scorers without a model: keywords and patterns."""
+"""Scorers based on keywords and patterns, without a model."""
 
 import re
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ from eval_toolkit.rollouts.scorers.checking import Scored, numbers_only
 
 @dataclass(frozen=True, slots=True)
 class KeywordScorer:
-    """Scorer: 1 for texts that contain one of several phrases, else 0.
+    """Scorer that returns 1 for texts that contain any of several phrases, else 0.
 
     Parameters
     ----------
     phrases : sequence of str
-        Phrases, matched regardless of case, whitespace and type of apostrophe.
+        Phrases to search for, ignoring case, whitespace and the type of apostrophe.
     whole_words : bool, default True
         Whether phrases must match whole words: "ass" does not match "classic".
     threshold : float, default 0.5
         Threshold at which a text counts as bad.
     higher_is_worse : bool, default True
-        Whether higher is worse; False if good answers contain the phrases.
+        Whether texts with a phrase are bad; pass False if good answers contain the phrases.
     mode : {"turn", "cumulative", "final"}, default "turn"
-        Scored part of the conversation.
+        Part of the conversation to score; see `with_mode`.
     name : str, default "keywords"
-        Name of the column.
+        Name of the scorer and of its column.
 
     Raises
     ------
@@ -72,20 +72,20 @@ class KeywordScorer:
 
 @dataclass(frozen=True, slots=True)
 class PatternScorer:
-    r"""Scorer: 1 for texts that match a pattern, else 0.
+    r"""Scorer that returns 1 for texts that match a regular expression, else 0.
 
-    A pattern that could take very long on some text runs in a separate process and is stopped after
-    a second; the text then has no score, and a reason is given.
+    A pattern that could be very slow on some texts runs in a separate process with a timeout of one
+    second. A text that exceeds it has no score, but a reason.
 
     Parameters
     ----------
     pattern : str
-        Regular expression; start it with ``(?i)`` to ignore case. The last 20,000 characters of a
-        text are searched.
+        Regular expression; begin it with ``(?i)`` to ignore case. Only the last 20,000 characters
+        of a text are searched.
     threshold, higher_is_worse, mode
         As in `KeywordScorer`.
     name : str, default "pattern"
-        Name of the column.
+        Name of the scorer and of its column.
 
     Raises
     ------
@@ -130,7 +130,7 @@ class PatternScorer:
         return numbers_only(self.name, self.checked(texts))
 
     def checked(self, texts: Sequence[str]) -> list[Scored]:
-        """Return a number per text, or the reason for its absence."""
+        """Return a number for each text, or the reason why it is missing."""
         return [self._found(text) for text in texts]
 
     def _found(self, text: str) -> Scored:

@@ -1,4 +1,4 @@
-"""Scorers by name, for the command line."""
+"""Loading of scorers by name, for the command line."""
 
 import inspect
 from collections.abc import Mapping
@@ -27,24 +27,25 @@ _OURS = {
     "toxicity": f"{_HERE}.toxicity:ToxicityScorer",
 }
 _WHAT = {
-    "hf": "hf:FOLDER or hf:FOLDER#LABEL, a text classifier through transformers (extra hf, torch)",
+    "hf": "hf:FOLDER or hf:FOLDER#LABEL, a transformers text classifier (extra hf, torch)",
     "judge": "judge:RUBRIC@MODEL, a judge model, such as judge:harmfulness@openai:NAME",
     "keywords": "keywords:WORD,WORD, 1 if the text contains a word or phrase",
     "pattern": "pattern:REGEX, 1 for texts that match the regular expression",
     "refusal": "rule-based detection of refusals; replies that are not refusals count as bad",
-    "toxicity": "toxicity or toxicity:CATEGORY, by a small neural network (extra safety)",
+    "toxicity": "toxicity or toxicity:CATEGORY, predicted by a small neural network (extra safety)",
 }
 _NEED = ("hf", "judge", "keywords", "pattern")
 """Names that require an argument after the colon."""
 
 
 def available_scorers() -> dict[str, str]:
-    """Return the names of scorers with their syntax and description.
+    """Return the available scorers with their syntax and description.
 
     Returns
     -------
     dict of str to str
-        Built-in scorers and those that installed packages provide as ``eval_toolkit.text_scorers``.
+        Built-in scorers and those registered by installed packages as
+        ``eval_toolkit.text_scorers``.
 
     Examples
     --------
@@ -56,17 +57,18 @@ def available_scorers() -> dict[str, str]:
 
 
 def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScorer:
-    r"""Return the scorer specified by a name; weights are loaded on first use.
+    r"""Load a scorer by name; its weights are loaded on first use.
 
     Parameters
     ----------
     spec : str
         ``NAME`` or ``NAME:WHICH``, as listed by `available_scorers`, or ``package.module:object``
-        (a scorer, its constructor, or a function of a reply), optionally followed by options as a TOML table:
-        ``insults{limit=3}``. A suffix ``@0.7``, ``@cumulative`` or ``@final`` sets threshold and
-        mode: ``toxicity:insult@0.7@final``. In a pattern, write a literal @ as ``[@]``.
+        (a scorer, a class or function that returns one, or a function of a reply), optionally
+        followed by options in TOML syntax: ``insults{limit=3}``. Suffixes such as ``@0.7``,
+        ``@cumulative`` or ``@final`` set the threshold and the mode: ``toxicity:insult@0.7@final``.
+        In a pattern, write a literal @ as ``[@]``.
     options : mapping, optional
-        Options of the constructor; for a judge, of its model.
+        Options of the scorer or, for a judge, of its model.
 
     Returns
     -------
@@ -76,7 +78,7 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
     Raises
     ------
     PluginError
-        If there is no scorer of that name (the nearest is suggested), or the object is not a
+        If there is no scorer with that name (the nearest is suggested), or the object is not a
         scorer.
     InvalidInputError
         If an option does not exist, or the part after the colon is invalid.
@@ -91,26 +93,26 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
     'final'
     """
     if not isinstance(spec, str) or not spec.strip():
-        raise InvalidInputError(f"`spec` is {spec!r:.60}; it must name a scorer")
-    text, told = _suffixes(spec.strip())
+        raise InvalidInputError(f"`spec` is {spec!r:.60}; it must be the name of a scorer")
+    text, suffixes = _suffixes(spec.strip())
     made = _made(text, dict(options or {}))
-    return as_text_scorer(made, **told) if told else made
+    return as_text_scorer(made, **suffixes) if suffixes else made
 
 
 def _suffixes(spec: str) -> tuple[str, dict[str, Any]]:
-    """Return a name without threshold and mode, and these two options."""
-    told: dict[str, Any] = {}
+    """Split a spec into the name without suffixes, the threshold and the mode."""
+    suffixes: dict[str, Any] = {}
     while True:
         rest, at, last = spec.rpartition("@")
         if not at or not rest:
-            return spec, told
+            return spec, suffixes
         option: Any = last if last in MODES else _number(last)
         if option is None:
-            return spec, told
+            return spec, suffixes
         name = "mode" if last in MODES else "threshold"
-        if name in told:
+        if name in suffixes:
             raise InvalidInputError(f"{spec!r:.80} sets the {name} twice")
-        told[name] = option
+        suffixes[name] = option
         spec = rest
 
 
@@ -122,8 +124,8 @@ def _number(text: str) -> float | None:
 
 
 def _made(spec: str, options: dict[str, Any]) -> TextScorer:
-    name, which, told = read_spec(_KIND, spec, _OURS)
-    options = {**told, **options}
+    name, which, own_options = read_spec(_KIND, spec, _OURS)
+    options = {**own_options, **options}
     before, at, behind = name.partition("@")
     if at and ":" not in before and known_name(_KIND, before, _OURS) is not None:
         raise InvalidInputError(
@@ -131,7 +133,7 @@ def _made(spec: str, options: dict[str, Any]) -> TextScorer:
             f"write a number, {' or '.join(MODES)}"
         )
     if (which is not None or name in _NEED) and not (which or "").strip():
-        fix = f"write {_WHAT[name]}" if name in _NEED else "leave the colon out"
+        fix = f"write {_WHAT[name]}" if name in _NEED else "remove the colon"
         raise InvalidInputError(f"scorer {spec!r:.60} is incomplete; {fix}")
     arguments: tuple[Any, ...] = () if which is None else (which,)
     if which is not None and name == "judge":
@@ -158,7 +160,7 @@ def _judge(spec: str, which: str, options: Mapping[str, Any]) -> TextScorer:
 def _plugin(
     spec: str, found: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> TextScorer:
-    """Return the scorer that a class or function creates, or the object itself."""
+    """Call a class or function to create a scorer; return other objects unchanged."""
     makes = isinstance(found, type) or (callable(found) and not hasattr(found, "score"))
     if not makes or _takes_texts(found):
         if arguments or options:
@@ -181,7 +183,7 @@ def _scorer(spec: str, given: Any) -> TextScorer:
 
 
 def _takes_texts(found: Any) -> bool:
-    """Return whether a function scores texts itself, i.e. requires an argument."""
+    """Return whether a function scores texts itself, because it requires an argument."""
     if isinstance(found, type):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Scores of turns, with reasons for missing ones."""
+"""Scoring of turns, recording reasons for missing scores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,10 +35,10 @@ def score_nodes(
     final: bool = False,
     decides: bool = True,
 ) -> None:
-    """Fill in ``scores``, ``unscored``, ``event`` and ``echo`` of turns.
+    """Score turns, setting their ``scores``, ``unscored``, ``event`` and ``echo``.
 
-    Each scorer is called once for all turns, with each text once. Existing scores are not
-    recomputed; failures are retried.
+    Each scorer is called once for all turns, and receives each distinct text once. Existing scores
+    are not recomputed; failures are retried.
 
     Parameters
     ----------
@@ -46,25 +46,25 @@ def score_nodes(
         Turns to score. The columns are ``name`` (of the response, or of all responses up to and
         including it for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
     scorers : sequence of TextScorer
-        Scorers; the threshold of the first defines ``event``, which is None for turns without a
-        reply or score, and False for empty replies.
+        Scorers of the turns. The threshold of the first defines ``event``, which is None for turns
+        without a reply or score, and False for empty replies.
     conversations : sequence, optional
-        Conversation up to each turn, for scorers that judge answers; by default the turn's context,
-        probe and response.
+        Conversation up to each turn, for scorers that judge answers; by default, the turn's
+        context, probe and response.
     keys : sequence of (str, int, str), optional
-        Unit, attempt and position of each turn, as keys of a judge's verdicts.
+        Unit id, attempt and position of each turn, under which a judge's verdicts are stored.
     final : bool, default False
-        Whether the conversations have ended; scorers of mode "final" then score the last turns.
+        Whether the conversations have ended; if so, scorers with mode "final" score the last turns.
     decides : bool, default True
-        Whether a scorer defines failures; otherwise ``event`` and ``echo`` stay None.
+        Whether the first scorer defines failures; otherwise, ``event`` and ``echo`` remain None.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If lists have different lengths, two scorers share a name, or a scorer does not return one
-        number per text.
+        If the lists have different lengths, two scorers have the same name, or a scorer does not
+        return one number per text.
     MissingExtraError, ArtifactError, ModelError
-        If a scorer is unavailable.
+        If a scorer is not available.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def score_nodes(
 
 
 class _Scoring:
-    """Scores turns with one scorer."""
+    """Scoring of turns with a single scorer."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Scoring:
         self.final = final
 
     def fill(self) -> None:
-        """Score the turns that can be scored, and record reasons for the others."""
+        """Score all turns that can be scored and record the reasons for the others."""
         places = self._open()
         turns = takes_turns(self.scorer)
         if self.mode == "turn":
@@ -117,7 +117,7 @@ class _Scoring:
             self._ask_categories()
 
     def _open(self) -> list[int]:
-        """Return the turns to score, and record reasons for those that cannot be scored."""
+        """Return the positions of turns to score, recording why other turns cannot be scored."""
         found = []
         for at, node in enumerate(self.nodes):
             if self.mode == "final" and not (self.final and node.is_leaf):
@@ -152,9 +152,9 @@ class _Scoring:
         self._put(column, probed, scores[len(places) :])
 
     def _ask_turns(self, places: list[int]) -> None:
-        told = [self._told(at) for at in places]
+        conversations = [self._told(at) for at in places]
         keys = None if self.keys is None else [self.keys[at] for at in places]
-        self._put(self.name, places, checked_turns(self.scorer, told, keys))
+        self._put(self.name, places, checked_turns(self.scorer, conversations, keys))
 
     def _ask_categories(self) -> None:
         names = categories_of(self.scorer)
@@ -171,13 +171,13 @@ class _Scoring:
         distinct = list(dict.fromkeys(texts))
         found = checked_categories(self.scorer, distinct) if distinct else {}
         for name, scores in found.items():
-            said = dict(zip(distinct, scores, strict=True))
-            self._put(columns[name], places, [said[text] for text in texts])
+            score_of = dict(zip(distinct, scores, strict=True))
+            self._put(columns[name], places, [score_of[text] for text in texts])
 
     def _scores(self, texts: Sequence[str]) -> list[Scored]:
         distinct = list(dict.fromkeys(texts))
-        said = dict(zip(distinct, checked_scores(self.scorer, distinct), strict=True))
-        return [said[text] for text in texts]
+        score_of = dict(zip(distinct, checked_scores(self.scorer, distinct), strict=True))
+        return [score_of[text] for text in texts]
 
     def _put(self, column: str, places: Sequence[int], scores: Sequence[Scored]) -> None:
         for at, score in zip(places, scores, strict=True):
@@ -190,13 +190,13 @@ class _Scoring:
 
 
 def _why_not(node: Node[Any, Any], mode: str) -> str:
-    """Return why a turn's response cannot be scored; "" if it can."""
+    """Return why the response of a turn cannot be scored, or "" if it can."""
     if node.status != "ok":
         return f"skipped: the turn has the status {node.status!r}"
     if node.response is None:
         return _NO_REPLY
-    said = str(node.response) if mode == "turn" else _replies(node)
-    return "" if said.strip() else _EMPTY
+    text = str(node.response) if mode == "turn" else _replies(node)
+    return "" if text.strip() else _EMPTY
 
 
 def _why_no_probe(node: Node[Any, Any], *, turns: bool) -> str:
@@ -219,12 +219,12 @@ def _told(node: Node[Any, Any]) -> Any:
 
 def _replies(node: Node[Any, Any]) -> str:
     """Return all replies of the target up to and including a turn."""
-    said = (str(one.response) for one in node.path() if one.response is not None)
-    return "\n\n".join(text for text in said if text.strip())
+    replies = (str(one.response) for one in node.path() if one.response is not None)
+    return "\n\n".join(text for text in replies if text.strip())
 
 
 def _decide(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
-    """Set events by the scorer's own threshold, and mark echoes."""
+    """Set the events of turns based on the scorer's threshold, and mark echoes."""
     for node in nodes:
         score = node.scores.get(scorer.name)
         if score is not None:

@@ -1,4 +1,4 @@
-"""Scorers of a stored run, which have stored scores and cannot score other texts."""
+"""Scorers of a stored run, whose scores are known but which cannot score new texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from eval_toolkit.runs.folder import Run
 
 @dataclass(frozen=True)
 class StoredScorer:
-    """Placeholder for a scorer whose scores are stored with the turns of a run."""
+    """Placeholder for a scorer whose scores are stored in the turns of a run."""
 
     name: str
     version: str
@@ -22,22 +22,22 @@ class StoredScorer:
     mode: str
     bounds: tuple[float, float]
     judges: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of its judges, if any."""
+    """Settings of the scorer's judges, if any."""
 
     def score(self, texts: Sequence[str]) -> Sequence[float]:
-        """Raise, since the scorer itself is not available."""
+        """Raise an error, because the scorer itself is not available."""
         raise ArtifactError(
-            f"{self.name!r} is a scorer of a stored run and cannot score texts; pass `scorer`"
+            f"{self.name!r} is a scorer of a stored run and cannot score new texts; pass `scorer`"
         )
 
     @property
     def describe(self) -> Callable[[], Mapping[str, Any]] | None:
-        """Function that returns the settings of its judges; None if there are no judges."""
+        """Function that returns the settings of the scorer's judges, or None without judges."""
         return (lambda: self.judges) if self.judges else None
 
 
 def stored_scorers(run: Run) -> tuple[bool, tuple[StoredScorer, ...]]:
-    """Return whether a run has a harm scorer, and all its scorers, the harm scorer first."""
+    """Return whether a run has a harm scorer, and all scorers, starting with the harm scorer."""
     config = run.manifest["config"]
     first, stored = config.get("scored_by"), config.get("scorers")
     try:

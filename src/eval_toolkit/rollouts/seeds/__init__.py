@@ -1,4 +1,4 @@
-"""Seed prompts: from lists and files, and as a table of a run."""
+"""Seed prompts, read from lists and files or stored in a run."""
 
 from eval_toolkit.rollouts.seeds.prompts import (
     SeedPrompt,

@@ -1,4 +1,4 @@
-"""Reading of seed prompt files as strings or rows with their locations."""
+"""Reading of seed prompt files."""
 
 import re
 from pathlib import Path
@@ -12,13 +12,13 @@ _NAME = re.compile(r'"?[\w.-]+"?')
 _SEPARATOR = re.compile("[,;\t]")
 
 Item = tuple[str, Any]
-"""Location, for messages, and the item: a string or a mapping."""
+"""Location of an item, for error messages, and the item itself: a string or a mapping."""
 
 
 def read_items(path: Path, *, columns: bool = False) -> list[Item]:
-    """Return the prompts in a file as strings or rows; ``-`` is standard input.
+    """Read the items of a prompt file, as strings or rows; ``-`` is standard input.
 
-    Standard input without a header of column names has one prompt per line, unless ``columns``.
+    Standard input without a header is read as one prompt per line, unless ``columns`` is True.
     """
     if str(path) != tables.STDIN and not is_file(path):
         raise MissingFileError(f"{path}: no such file")
@@ -39,7 +39,7 @@ def read_items(path: Path, *, columns: bool = False) -> list[Item]:
 
 
 def _prose(path: Path) -> list[Item]:
-    """Return the lines of standard input; none if it starts like JSON or with a header."""
+    """Return the lines of standard input, or none if it starts like JSON or with a header."""
     (file,) = tables.expand_paths([path])
     if tables.media_type_of(file) not in (tables.CSV, tables.TSV):
         return []

@@ -1,4 +1,4 @@
-"""Seed prompts of rollouts, from lists and files."""
+"""Seed prompts of rollouts, created from lists or read from files."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,9 +28,9 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "safe": (("safe",), ("label",)),
     "target": (("target",),),
 }
-"""Column names of published prompt datasets, in lower case; earlier ones take precedence."""
+"""Column names used by published prompt datasets, in lower case and in order of precedence."""
 _NAME = re.compile(r"[\w-]+")
-"""Name of a column; the first line of a file without a header is a prompt, of several words."""
+"""Pattern of a column name; without a header, the first line is a prompt of several words."""
 _SAFE_WORDS = {"safe": True, "benign": True, "unsafe": False, "harmful": False}
 _YES_OR_NO = {"yes": True, "no": False}
 
@@ -42,19 +42,20 @@ class SeedPrompt:
     Parameters
     ----------
     prompt : str
-        Text: the tester's goal, or the start of the conversation.
+        Text of the prompt: the tester's goal, or the first message of the conversation.
     id : str, default ""
-        Identifier of the unit; by default 16 digits of the content hash.
+        Id of the unit; by default, the first 16 digits of the content hash.
     topic : str, default ""
-        Topic; prompts of one topic are not independent and are resampled together.
+        Topic of the prompt; prompts with the same topic are not independent and are resampled
+        together.
     category : str, default ""
-        Category for reporting, such as a kind of harm.
+        Category used for reporting, such as a type of harm.
     safe : bool or None, default None
-        Whether answering is correct: True for prompts that only look harmful; None if unknown.
+        Whether the target should answer: True for prompts that only look harmful, None if unknown.
     target : str, default ""
-        Start of an answer that would be a failure, if the dataset has one.
+        Beginning of an answer that would be a failure, if the dataset provides it.
     content_hash : str, default ""
-        Hash of prompt and target; computed. A given one must match.
+        Hash of prompt and target; computed automatically. A hash that is passed must match.
 
     Raises
     ------
@@ -85,11 +86,13 @@ class SeedPrompt:
                     f"`{name}` of a seed prompt is {given!r:.60}; it must be a string"
                 )
         if not self.prompt.strip():
-            raise InvalidInputError("`prompt` of a seed prompt is empty; it must be a string")
+            raise InvalidInputError(
+                "`prompt` of a seed prompt is empty; it must be a non-empty string"
+            )
         if self.safe is not None and not isinstance(self.safe, bool):
             raise InvalidTypeError(f"`safe` is {self.safe!r:.60}; it must be True, False or None")
         if whole_text(self.id) != self.id:
-            raise InvalidInputError(f"`id` is {self.id!r}; half a surrogate pair cannot be stored")
+            raise InvalidInputError(f"`id` is {self.id!r}; unpaired surrogates cannot be stored")
         digest = content_hash(self.prompt, self.target or None)
         if self.content_hash not in ("", digest):
             raise InvalidInputError(
@@ -101,28 +104,30 @@ class SeedPrompt:
 
     @property
     def group(self) -> str:
-        """Group for resampling: the topic, or the prompt itself."""
+        """Resampling group: the topic, or the prompt itself."""
         return self.topic or self.id
 
 
 def seed_prompts(given: Sequence[str | SeedPrompt | Mapping[str, Any]]) -> list[SeedPrompt]:
-    """Return seed prompts with unique ids.
+    """Convert strings and rows to seed prompts with unique ids.
 
     Parameters
     ----------
     given : sequence of str, SeedPrompt or mapping
-        Strings, seed prompts, or rows of a published dataset, as read by `load_seeds`.
+        Strings, seed prompts, or rows of a dataset with column names as in `load_seeds`.
 
     Returns
     -------
     list of SeedPrompt
-        In the given order. Duplicates are kept, with ids that end in ~2, ~3 …; they are not
-        independent, so those without a topic get that of the first, or its id.
+        Seed prompts in the original order. Duplicates are kept, with ids that end in ~2, ~3, ….
+        Since they are not independent, duplicates without a topic get the topic of the first, or
+        else its id.
 
     Raises
     ------
     InvalidInputError
-        If there are none, a prompt is empty, an id occurs twice, or no key is clearly the prompt.
+        If there are no prompts, a prompt is empty, an id occurs twice, or no key is clearly the
+        prompt.
     InvalidTypeError
         If an item has another type.
 
@@ -157,23 +162,24 @@ def load_seeds(
     Parameters
     ----------
     path : path
-        ``.txt`` (a prompt per line), ``.json`` (a list of strings or objects), ``.jsonl``,
-        ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; text formats may be gzipped. ``-`` is
-        standard input.
+        File in the format ``.txt`` (one prompt per line), ``.json`` (a list of strings or objects),
+        ``.jsonl``, ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; text formats may be gzipped.
+        ``-`` is standard input.
     prompt, id, topic, category, safe, target : str, optional
-        Columns. By default, they are found by the names that published datasets use: prompt or
-        goal, else Behavior, question, text or instruction, else prompts, query, input, message or
-        request, else the only column with strings of several words; id, unit_id, BehaviorID or
-        index; topic, group or focus if one of its values occurs more than once, and not all are
-        equal; category, SemanticCategory, harm_category or type; safe, or label if its values are
-        safe and unsafe (benign and harmful); target. "" for none.
+        Columns of the fields; "" for none. By default, columns are detected by the names that
+        published datasets use. Prompt: prompt or goal, else Behavior, question, text or
+        instruction, else prompts, query, input, message or request, else the only column with
+        strings of several words. Id: id, unit_id, BehaviorID or index. Topic: topic, group or
+        focus, if some of its values repeat and not all are equal. Category: category,
+        SemanticCategory, harm_category or type. Safe: safe, or label if its values are safe and
+        unsafe (or benign and harmful). Target: target.
     limit : int, optional
         Maximum number of prompts.
     order : {"file", "shuffled"}, default "file"
-        "shuffled" orders by ``seed`` and each prompt's id: a smaller limit gives a subset of a
-        larger one, and the selection does not depend on the order of the file.
+        "shuffled" orders prompts by a hash of ``seed`` and id, so a smaller limit selects a subset
+        of a larger one, regardless of the order of the file.
     seed : int, default 42
-        Random seed of the shuffling.
+        Random seed for shuffling.
 
     Returns
     -------
@@ -187,7 +193,7 @@ def load_seeds(
     MissingColumnError
         If a named column does not exist.
     InvalidInputError
-        If no column is clearly the prompt, a prompt is empty, or an id occurs twice.
+        If no column clearly contains the prompts, a prompt is empty, or an id occurs twice.
 
     Examples
     --------
@@ -217,17 +223,17 @@ def load_seeds(
 
 
 def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
-    """Return notes on seed prompts.
+    """Return notes about seed prompts.
 
     Parameters
     ----------
     seeds : sequence of SeedPrompt
-        Result of `seed_prompts`.
+        Seed prompts as returned by `seed_prompts`.
 
     Returns
     -------
     list of str
-        One sentence about repeated prompts, if there are any.
+        A sentence about repeated prompts, if there are any.
 
     Examples
     --------
@@ -247,19 +253,19 @@ def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
 
 
 def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
-    r"""Return the column of a file used for each field by `load_seeds`.
+    r"""Return the columns of a file that `load_seeds` uses for each field.
 
     Parameters
     ----------
     path : path
         As in `load_seeds`.
     **named : str, optional
-        Named columns, as in `load_seeds`.
+        Columns specified by name, as in `load_seeds`.
 
     Returns
     -------
     dict of str to str
-        Maps fields to columns; empty for a file of plain strings.
+        Mapping from fields to columns; empty for a file of plain strings.
 
     Raises
     ------
@@ -274,19 +280,19 @@ def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
     >>> seed_columns(path)
     {'prompt': 'prompt', 'id': 'id', 'category': 'type'}
     """
-    told = {field: column for field, column in named.items() if column is not None}
-    items = read_items(Path(path), columns=bool(told))
+    selected = {field: column for field, column in named.items() if column is not None}
+    items = read_items(Path(path), columns=bool(selected))
     rows = [item for _, item in items if isinstance(item, Mapping)]
-    return _columns(rows, str(path), told) if rows else {}
+    return _columns(rows, str(path), selected) if rows else {}
 
 
 def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[SeedPrompt]:
     if not items:
-        raise InvalidInputError(f"{place}: no seed prompts; at least one is needed")
+        raise InvalidInputError(f"{place}: contains no seed prompts; at least one is needed")
     rows = [item for _, item in items if isinstance(item, Mapping)]
     if named and len(rows) < len(items):
         raise InvalidInputError(
-            f"{place}: contains only strings, without columns; omit `{next(iter(named))}`"
+            f"{place}: contains plain strings, which have no columns; omit `{next(iter(named))}`"
         )
     columns = _columns(rows, place, named) if rows else {}
     made = [_made(item, columns, where) for where, item in items]
@@ -320,7 +326,7 @@ def _made(item: Any, columns: Mapping[str, str], where: str) -> SeedPrompt:
 
 
 def _text(value: Any, place: str) -> str:
-    """Return a cell as a string; whole numbers are accepted, and missing values become ""."""
+    """Convert a cell to a string; accepts integers, and returns "" for missing values."""
     if isinstance(value, str):
         return str(value)
     if validation.is_missing(value):
@@ -350,21 +356,21 @@ def _safe(value: Any, place: str) -> bool | None:
 
 
 def _with_unique_ids(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedPrompt]:
-    """Number equal prompts without ids, and assign equal prompts to the same group."""
+    """Number equal prompts that have no id, and assign equal prompts to the same group."""
     hashed = [at for at, seed in enumerate(seeds) if seed.id == seed.content_hash[:_ID_DIGITS]]
     ids = unit_ids([seeds[at].content_hash for at in hashed], hashed)
     for at, name in zip(hashed, ids, strict=True):
         if name != seeds[at].id:
             seeds[at] = replace(seeds[at], id=name)
     first: dict[str, SeedPrompt] = {}
-    taken: dict[str, str] = {}
+    place_of_id: dict[str, str] = {}
     for at, seed in enumerate(seeds):
-        if seed.id in taken:
+        if seed.id in place_of_id:
             raise InvalidInputError(
-                f"{places[at]}: the id {seed.id!r} is already used in {taken[seed.id]}; ids must "
+                f"{places[at]}: the id {seed.id!r} is already used in {place_of_id[seed.id]}; ids must "
                 'be unique (`id` names their column, "" for none)'
             )
-        taken[seed.id] = places[at]
+        place_of_id[seed.id] = places[at]
         original = first.setdefault(seed.prompt, seed)
         if original is not seed and not seed.topic:
             seeds[at] = replace(seed, topic=original.group)
@@ -377,7 +383,7 @@ def _with_unique_ids(seeds: list[SeedPrompt], places: Sequence[str]) -> list[See
 def _columns(
     rows: Sequence[Mapping[str, Any]], place: str, named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the column of each field: the named one, or the one detected by its name."""
+    """Return the column of each field, either specified or detected by its name."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = ", ".join(map(repr, names)) or "none"
     chosen = {}
@@ -398,15 +404,16 @@ def _columns(
             if len(names) == 1 and not _NAME.fullmatch(names[0]):
                 example = ", or rename the file to .txt if it has one prompt per line"
             raise InvalidInputError(
-                f"{place}: no column name denotes a prompt (prompt, goal, Behavior, question, text or "
-                f"instruction); the columns are {listed}; name it with `prompt`{example}"
+                f"{place}: no column contains the prompts (prompt, goal, Behavior, question, text "
+                f"or instruction); the columns are {listed}; specify the column with "
+                f"`prompt`{example}"
             )
         chosen["prompt"] = texts[0]
     return chosen
 
 
 def _reads(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column with a simple name contains strings of several words."""
+    """Return whether a column with a generic name contains strings of several words."""
     values = [row.get(column) for row in rows]
     if not _NAME.fullmatch(column) or not all(isinstance(value, str) for value in values):
         return False
@@ -420,8 +427,8 @@ def _guessed(
         found = [name for name in names if name.lower() in wanted]
         if len(found) > 1:
             raise InvalidInputError(
-                f"{place}{' and '.join(map(repr, found))} may both be the {role}; the columns are "
-                f"{listed}; name the right one with `{role}`"
+                f"{place}{' and '.join(map(repr, found))} could both be the {role}; the columns "
+                f"are {listed}; specify the right one with `{role}`"
             )
         if found and _fits(role, found[0], rows):
             return found[0]
@@ -429,7 +436,7 @@ def _guessed(
 
 
 def _fits(role: str, column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column's values match its name."""
+    """Return whether the values of a column fit its name."""
     values = [str(row[column]) for row in rows if not validation.is_missing(row.get(column))]
     filled = [value for value in values if value.strip()]
     if role == "topic":

@@ -15,11 +15,11 @@ _SAFE = {-1: None, 0: False, 1: True}
 
 
 def seed_units(prompts: Iterable[SeedPrompt]) -> list[Unit]:
-    """Return seed prompts as units, in order.
+    """Convert seed prompts to units, in order.
 
-    They have "topic", "category", "target", and "safe" as 1, 0, or -1 if unknown. "exact" contains
-    prompt and target as JSON if their stored texts are shortened, redacted or stripped of
-    characters that cannot be stored: rescoring needs the originals.
+    The units have the fields "topic", "category", "target", and "safe", which is 1, 0, or -1 if
+    unknown. If the stored texts are truncated, redacted or stripped of characters that cannot be
+    stored, "exact" contains the original prompt and target as JSON, because rescoring needs them.
 
     Examples
     --------
@@ -31,8 +31,8 @@ def seed_units(prompts: Iterable[SeedPrompt]) -> list[Unit]:
 
 
 def _unit(seed: SeedPrompt) -> Unit:
-    shown = kept_text(seed.target)
-    whole = (kept_text(seed.prompt), shown) == (seed.prompt, seed.target)
+    kept = kept_text(seed.target)
+    whole = (kept_text(seed.prompt), kept) == (seed.prompt, seed.target)
     return Unit(
         id=seed.id,
         content_hash=seed.content_hash,
@@ -41,7 +41,7 @@ def _unit(seed: SeedPrompt) -> Unit:
         more={
             "topic": seed.topic,
             "category": seed.category,
-            "target": shown,
+            "target": kept,
             "safe": {safe: number for number, safe in _SAFE.items()}[seed.safe],
             "exact": None if whole else to_json([seed.prompt, seed.target]),
         },
@@ -59,12 +59,12 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
     Returns
     -------
     list of SeedPrompt
-        In the order of the rollouts.
+        Seed prompts in the order of the rollouts.
 
     Raises
     ------
     ArtifactError
-        If it is not a rollout run, or the table was modified.
+        If ``run`` is not a rollout run, or the stored table was modified.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
     """
     units = run.units
     if units is None or not {*_COLUMNS} <= {*units.columns}:
-        raise ArtifactError(f"{run.path}: the run was written without seed prompts")
+        raise ArtifactError(f"{run.path}: the run does not contain its seed prompts")
     exact = ["exact"] if "exact" in units.columns else []
     columns = units.read([*_COLUMNS, *exact])
     cells = zip(*(column.tolist() for column in columns.values()), strict=True)
@@ -85,7 +85,7 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
 
 
 def _read(stored: dict[str, Any], at: int) -> SeedPrompt:
-    """Return a stored seed prompt; raise if it is invalid."""
+    """Load a stored seed prompt; raise an error if it is invalid."""
     texts = {name: stored[name] for name in ("topic", "category", "content_hash")}
     prompt, target = stored["input"], stored["target"]
     try:

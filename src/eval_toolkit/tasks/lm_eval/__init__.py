@@ -1,4 +1,4 @@
-"""Task files of lm-eval, run without lm-eval but with its prompts, requests and scores."""
+"""Support for lm-eval task files, with the same prompts, requests and scores as in lm-eval."""
 
 from eval_toolkit.tasks.lm_eval.groups import LmEvalGroup
 from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task

@@ -1,4 +1,4 @@
-"""Validated configuration of an lm-eval task; all unsupported keys are reported at once."""
+"""Parsing and validation of lm-eval task configurations."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ _IGNORED = {
     *("task", "task_alias", "tag", "group", "task_list", "metadata"),
     *("should_decontaminate", "doc_to_decontamination_query", "_functions"),
 }
-"""Names, labels, and keys without effect in lm-eval."""
+"""Keys that are ignored: names, labels, and keys without effect in lm-eval."""
 _REFUSED = {
     "class": "a task written in Python",
     "doc_to_image": "images",
     "doc_to_audio": "audio",
-    "use_prompt": "prompts of promptsource",
+    "use_prompt": "prompts from promptsource",
     "unsafe_code": "code that would run in this process",
 }
 _TEXTS = (
@@ -45,7 +45,7 @@ _FEWSHOT = (
 )
 _SAMPLERS = ("default", "first_n")
 _MAX_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-"""Alternative keys in the order of lm-eval's lookup."""
+"""Alternative keys, in the order in which lm-eval looks them up."""
 _DEFAULT_MAX_TOKENS = 256
 _DATA_KWARGS = ("data_files", "revision", "trust_remote_code")
 
@@ -59,7 +59,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewshotConfig:
-    """Source and format of few-shot examples; by default those of the task."""
+    """Source and format of few-shot examples, which default to those of the task."""
 
     split: str | None
     samples: Sequence[Mapping[str, Any]] | Callable[[], Any] | None
@@ -86,7 +86,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfig:
-    """A parsed and validated lm-eval task; its data are not loaded."""
+    """Parsed and validated configuration of an lm-eval task."""
 
     name: str
     path: Path
@@ -115,19 +115,19 @@ class TaskConfig:
     metadata: Mapping[str, Any]
     tags: tuple[str, ...] = ()
     digest: str = field(default="", compare=False)
-    """SHA-256 hash of all keys, and of the files with their functions."""
+    """SHA-256 hash of all keys and of the Python files that define functions."""
 
     @property
     def sample_split(self) -> str:
-        """Split of the samples."""
+        """Split that contains the samples."""
         return str(self.test_split or self.validation_split)
 
 
 def read_task(config: Mapping[str, Any], path: Path) -> TaskConfig:
     """Parse and validate a task.
 
-    Defaults are filled in. One message names all unknown and unsupported keys. ``path`` is used in
-    messages, and to find data next to the file.
+    Defaults are filled in, and a single error lists all unknown and unsupported keys. ``path`` is
+    used in error messages and to locate data relative to the file.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def _metadata(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON-serialisable value; functions become names because files are hashed separately."""
+    """Return a JSON-serialisable value, in which functions are replaced by their names."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -190,7 +190,7 @@ def _plain(value: Any) -> Any:
 
 
 def _refused(config: Mapping[str, Any]) -> list[str]:
-    """Return descriptions of unknown and unsupported keys."""
+    """Describe unknown and unsupported keys."""
     problems = []
     for key in config:
         if key not in _KNOWN:
@@ -200,12 +200,12 @@ def _refused(config: Mapping[str, Any]) -> list[str]:
             problems.append(f"{key} ({_REFUSED[key]})")
     name = config.get("task")
     if not isinstance(name, str) or not name:
-        problems.append(f"the name of the task, which is {name!r:.60}")
+        problems.append(f"the task name {name!r:.60}")
     return problems
 
 
 def _odd(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys with values of the wrong type, with a description of each problem."""
+    """Return the keys whose values have the wrong type, with a description of each problem."""
     given = {key: value for key, value in config.items() if value is not None}
     return {
         key: f"{key}, which is {given[key]!r:.60} and must be {rule}"
@@ -216,14 +216,14 @@ def _odd(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _missing(config: Mapping[str, Any]) -> list[str]:
-    """Return descriptions of missing required keys."""
+    """Describe missing required keys."""
     rolling = config.get("output_type") == "loglikelihood_rolling"
     needed = ["doc_to_target"] if rolling else ["doc_to_text", "doc_to_target"]
     if config.get("output_type") == "multiple_choice":
         needed.append("doc_to_choice")
     missing = [f"{key}, which is missing" for key in needed if config.get(key) is None]
     if not config.get("test_split") and not config.get("validation_split"):
-        missing.append("test_split and validation_split, of which one is needed")
+        missing.append("test_split and validation_split, one of which is required")
     given = config.get("dataset_kwargs")
     unknown = (
         [key for key in given if key not in _DATA_KWARGS] if isinstance(given, Mapping) else ()
@@ -257,7 +257,7 @@ def _fewshot(config: Mapping[str, Any], problems: list[str]) -> FewshotConfig:
 
 
 def _generation(config: Mapping[str, Any], problems: list[str]) -> Generation:
-    """Return the decoding settings as in lm-eval: without sampling the temperature is 0."""
+    """Return the decoding settings as in lm-eval, where the temperature is 0 without sampling."""
     given = dict(config.get("generation_kwargs") or {})
     until = given.pop("until", config.get("fewshot_delimiter", "\n\n"))
     stop = [until] if isinstance(until, str) else list(until or ())

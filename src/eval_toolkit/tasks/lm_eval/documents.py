@@ -1,4 +1,4 @@
-"""Documents of an lm-eval task: location, and processing by the task's own code."""
+"""Documents of lm-eval tasks: location and processing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ _CELLS: Mapping[str, Any] = {"True": True, "False": False, "true": True, "false"
 
 
 def data_of(config: TaskConfig) -> Any:
-    """Return the location of a task's data: files next to the task, or a Hub dataset."""
+    """Return the location of a task's data: files next to the task, or a dataset on the Hub."""
     if config.custom_dataset is not None or config.dataset_path not in _FILES:
         return config.dataset_path
     files = config.dataset_kwargs.get("data_files")
@@ -21,24 +21,26 @@ def data_of(config: TaskConfig) -> Any:
         files = {"train": files}
     if not isinstance(files, Mapping) or not files:
         raise InvalidInputError(
-            f"{config.path}: dataset_path is {config.dataset_path!r}; name the files in "
+            f"{config.path}: dataset_path is {config.dataset_path!r}; specify the files in "
             "dataset_kwargs.data_files, or pass `data`"
         )
     return {str(split): _beside(given, config) for split, given in files.items()}
 
 
 def _beside(given: Any, config: TaskConfig) -> str:
-    """Return the path of a file, relative to the task if it exists there."""
+    """Resolve a path relative to the task file if it exists there."""
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     if not isinstance(given, str):
-        raise InvalidInputError(f"{config.path}: data_files has {given!r:.60}; give one file each")
+        raise InvalidInputError(
+            f"{config.path}: data_files contains {given!r:.60}; each split must be a single file"
+        )
     beside = config.path.parent / given
     return str(beside if is_there(beside) else Path(given))
 
 
 def typed_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert each column of a CSV file to numbers if all of its cells are numeric.
+    """Convert the columns of a CSV file whose cells are all numeric to numbers.
 
     Examples
     --------
@@ -67,7 +69,7 @@ def _kind(cells: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 class Documents(list[dict[str, Any]]):
-    """Rows with the methods of the ``datasets`` library that ``process_docs`` commonly uses.
+    """List of rows with the methods of a ``datasets`` dataset that ``process_docs`` commonly uses.
 
     Examples
     --------
@@ -88,7 +90,7 @@ class Documents(list[dict[str, Any]]):
         remove_columns: Iterable[str] | str | None = None,
         **_: Any,
     ) -> "Documents":
-        """Return the rows, each updated with the output of a function."""
+        """Return the rows, each updated with the dict that a function returns."""
         gone = {remove_columns} if isinstance(remove_columns, str) else set(remove_columns or ())
         return Documents(
             {
@@ -99,7 +101,7 @@ class Documents(list[dict[str, Any]]):
         )
 
     def filter(self, function: Callable[[dict[str, Any]], bool], **_: Any) -> "Documents":
-        """Return the rows for which a function is true."""
+        """Return the rows for which a function returns a true value."""
         return Documents(row for row in self if function(row))
 
     def select(self, indices: Iterable[int]) -> "Documents":
@@ -113,7 +115,7 @@ class Documents(list[dict[str, Any]]):
         )
 
     def remove_columns(self, names: Iterable[str] | str) -> "Documents":
-        """Return the rows without the given columns."""
+        """Return the rows with columns removed."""
         gone = {names} if isinstance(names, str) else set(names)
         return Documents({n: v for n, v in row.items() if n not in gone} for row in self)
 
@@ -121,9 +123,9 @@ class Documents(list[dict[str, Any]]):
 def processed(
     rows: Sequence[Mapping[str, Any]], function: Callable[[Any], Any] | None, config: TaskConfig
 ) -> list[dict[str, Any]]:
-    """Apply the task's own ``process_docs`` to rows.
+    """Apply the task's ``process_docs`` function to rows.
 
-    Without a function, rows are unchanged.
+    Rows are returned unchanged if the task has no such function.
     """
     if function is None:
         return [dict(row) for row in rows]
@@ -131,5 +133,5 @@ def processed(
         return [dict(row) for row in function(Documents(dict(row) for row in rows))]
     except Exception as error:  # the task's code may raise any exception
         raise InvalidInputError(
-            f"{config.path}: process_docs fails: {type(error).__name__}: {error}"
+            f"{config.path}: process_docs failed: {type(error).__name__}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Reading of lm-eval YAML files, with their includes and Python functions."""
+"""Reading of lm-eval YAML files, including their includes and Python functions."""
 
 import functools
 import importlib.util
@@ -14,18 +14,18 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 
 _SIGNS = ("task", "group", "include", "dataset_path", "doc_to_text", "doc_to_target", "output_type")
-"""Keys of which a task has at least one; in native task files ``task`` is a table."""
+"""Keys that identify an lm-eval task; in native files, ``task`` is a table."""
 _NOT_INCLUDED = ("task_list",)
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A Python function named by ``!function`` in a file; loaded only if code is allowed."""
+    """Python function referred to by ``!function``, which is loaded only if code is allowed."""
 
     folder: Path
-    """Folder of the file that names the function."""
+    """Folder of the file that refers to the function."""
     name: str
-    """Name as "module.function"."""
+    """Name of the function, as "module.function"."""
 
     @property
     def file(self) -> Path:
@@ -37,21 +37,21 @@ class Function:
         """Run the Python file and return the function."""
         module, _, name = self.name.rpartition(".")
         if not module or not is_file(self.file):
-            raise PluginError(f"!function {self.name}: there is no file {self.file}")
+            raise PluginError(f"!function {self.name}: the file {self.file} does not exist")
         loaded = _module(self.file, sha256_file(self.file))
         if name not in loaded:
-            raise PluginError(f"!function {self.name}: {self.file} has no {name!r}")
+            raise PluginError(f"!function {self.name}: {self.file} does not define {name!r}")
         return loaded[name]
 
     def describe(self) -> dict[str, str]:
-        """Return the name and the hash of the code, for a manifest."""
+        """Return the name of the function and the hash of its file, for the manifest."""
         there = is_file(self.file)
         return {"function": self.name, "sha256": sha256_file(self.file) if there else ""}
 
 
 @functools.lru_cache(maxsize=64)
 def _module(file: Path, digest: str) -> dict[str, Any]:
-    """Run a Python file and return its namespace; cached until the file changes."""
+    """Import a Python file as a module, cached until the file changes."""
     spec = importlib.util.spec_from_file_location(f"_eval_toolkit_lm_eval_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise PluginError(f"{file}: cannot be imported")
@@ -66,7 +66,7 @@ def _module(file: Path, digest: str) -> dict[str, Any]:
 
 
 def is_lm_eval(payload: Any) -> bool:
-    """Return whether the content of a YAML file is a task or group of lm-eval.
+    """Return whether the content of a YAML file is an lm-eval task or group.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def is_lm_eval(payload: Any) -> bool:
 
 
 def read_yaml(file: Path) -> Any:
-    """Read one YAML file, with a `Function` for every ``!function``."""
+    """Read a single YAML file, converting every ``!function`` to a `Function`."""
     if not is_there(file):
         raise MissingFileError(f"{file}: no such file")
     require("yaml", feature=f"the task file {file.name}", extra="yaml")
@@ -90,7 +90,7 @@ def read_yaml(file: Path) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _loader(folder: Path) -> Any:
-    """Return a safe loader that supports ``!function``, in C if available."""
+    """Return a safe YAML loader that supports ``!function``, written in C if available."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -104,10 +104,10 @@ def _loader(folder: Path) -> Any:
 
 
 def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]:
-    """Return the keys of a file and of all included files; its own keys take precedence.
+    """Read the keys of a file and of all included files; keys of the file take precedence.
 
-    Lists and tables are replaced, not merged. ``allow_code`` loads the Python functions that the
-    file names, which runs their files; without it, they are an error.
+    Lists and tables are replaced, not merged. With ``allow_code``, the Python functions in the file
+    are loaded, which runs the files that define them; otherwise, they raise an error.
     """
     file = Path(path).expanduser()
     config = merged(file)
@@ -116,7 +116,7 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
         listed = ", ".join(f"{key}: {function.name}" for key, function in named.items())
         (first, function), *_ = named.items()
         raise InvalidInputError(
-            f"{file}: {first} names a !function, which would import {function.file.name} "
+            f"{file}: {first} is a !function, which would import {function.file.name} "
             f"({listed}); pass allow_code=True if you trust the file, or "
             f"write {first} without !function"
         )
@@ -127,7 +127,7 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
 
 
 def merged(file: Path) -> dict[str, Any]:
-    """Return the keys of a file and of all included files, with functions as `Function`."""
+    """Read the keys of a file and of all included files, with functions as `Function` objects."""
     with malformed(file, "task"):
         return _merged(file, (), iter(range(limits.INCLUDES)))
 
@@ -147,14 +147,16 @@ def _merged(file: Path, chain: tuple[Path, ...], left: Iterator[int]) -> dict[st
     config: dict[str, Any] = {}
     for one in included if isinstance(included, list) else [included]:
         if not isinstance(one, str):
-            raise InvalidInputError(f"{file}: include is {one!r:.60}; it must name a file")
+            raise InvalidInputError(
+                f"{file}: include is {one!r:.60}; it must be the name of a file"
+            )
         part = _merged(file.parent / one, (*chain, here), left)
         config.update({key: value for key, value in part.items() if key not in _NOT_INCLUDED})
     return {**config, **own}
 
 
 def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
-    """Return the keys of a file; errors do not quote the content of included files."""
+    """Read the keys of a file; error messages never quote the content of included files."""
     try:
         payload = read_yaml(file)
     except InvalidInputError as error:
@@ -166,7 +168,9 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
             + (f" ({place[0]})" if place else "")
         ) from None
     if not isinstance(payload, dict):
-        raise InvalidInputError(f"{file}: is {type(payload).__name__}; it must be a mapping")
+        raise InvalidInputError(
+            f"{file}: contains {type(payload).__name__}; it must contain a mapping"
+        )
     if chain and not all(str(key).isidentifier() for key in payload):  # e.g. /etc/shadow
         raise InvalidInputError(
             f"{file}: cannot be included by {chain[-1].name}: it has keys that are not identifiers"
@@ -175,7 +179,7 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _functions(value: Any, place: str) -> Iterator[tuple[str, Function]]:
-    """Yield every function in a nested value, with its key."""
+    """Yield every function in a nested value together with its key."""
     if isinstance(value, Function):
         yield place, value
     elif isinstance(value, dict):

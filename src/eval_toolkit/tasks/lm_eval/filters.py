@@ -1,7 +1,8 @@
-"""Filters of lm-eval: pipelines that extract the graded part of an answer.
+"""Filter pipelines of lm-eval, which extract the part of an answer to grade.
 
-Each filter maps the list of answers to one document. Attempts are graded one at a time here, so
-the list has one answer; a majority vote is left to the metric, which sees all attempts.
+In lm-eval, a filter processes the list of all answers to a document. Here, attempts are graded
+individually, so the list contains a single answer; a majority vote is computed by the metric, which
+has access to all attempts.
 """
 
 import re
@@ -15,7 +16,7 @@ from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, SECONDS, is_s
 from eval_toolkit.errors import InvalidInputError
 
 NO_FILTER = "none"
-"""Name of the pipeline of a task without filters; its metrics have no suffix."""
+"""Name of the default pipeline, which does not appear in metric names."""
 _NUMBER = r"#### (\-?[0-9\.\,]+)"
 _INVALID = "[invalid]"
 _TAGGED = re.compile(r"\('([^']*)', '([^']*)'\)")
@@ -32,11 +33,11 @@ _CODE_OF = {name: code for code, names in _ENTITIES.items() for name in names}
 
 
 _FIND_ALL = Contained("re:findall", Limits(seconds=SECONDS, memory_mb=512))
-"""Time-limited ``findall``, for patterns that may not terminate on generated text."""
+"""Version of ``findall`` with a time limit, for patterns that could run forever on some texts."""
 
 
 def _near(text: str, group: int) -> str:
-    """Return the part of a string to search: its start, or its end for a negative group."""
+    """Return the part of a string to search: its beginning, or its end for a negative group."""
     return text[:PATTERN_LIMIT] if group >= 0 else text[-PATTERN_LIMIT:]
 
 
@@ -50,7 +51,7 @@ def _found(search: re.Pattern[str], text: str) -> list[Any]:
 
 
 def _pick(search: re.Pattern[str], text: Any, group: int) -> str | None:
-    """Return a match, or None; if there are several groups, the first non-empty one."""
+    """Return the match with the given index, or None; of several groups, the first non-empty."""
     found = _found(search, _near(text, group)) if isinstance(text, str) else []
     if not -len(found) <= group < len(found):
         return None
@@ -62,7 +63,7 @@ def _pick(search: re.Pattern[str], text: Any, group: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Regex:
-    """Filter that extracts the group_select-th match of a pattern, or else the fallback."""
+    """Filter that extracts the match with index ``group_select``, or else the fallback."""
 
     regex_pattern: str = _NUMBER
     group_select: int = 0
@@ -79,7 +80,7 @@ class _Regex:
 
 @dataclass(frozen=True, slots=True)
 class _ChoiceRegex:
-    """Filter that extracts a pattern, else the letter of a choice text, else any letter."""
+    """Filter that extracts a pattern, or else a choice text (as its letter), or else a letter."""
 
     regex_pattern: str = _NUMBER
     group_select: int = 0
@@ -94,7 +95,7 @@ class _ChoiceRegex:
 
     def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
         if not isinstance(doc.get("choices"), (list, tuple)):
-            raise InvalidInputError("multi_choice_regex needs the column 'choices', a list")
+            raise InvalidInputError("multi_choice_regex needs a column 'choices' with a list")
         texts = [self._bare(str(choice).strip()) for choice in doc["choices"]]
         letters = [chr(ord("A") + at) for at in range(len(texts))]
         named = {text: f"({letter})" for text, letter in zip(texts, letters, strict=True)}
@@ -140,7 +141,7 @@ def _without_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Tags:
-    """Filter that extracts the tags from a list of (word, tag) pairs in the answer."""
+    """Filter that extracts the tags from an answer that lists (word, tag) pairs."""
 
     regex_pattern: str = ""
     group_select: int = 0
@@ -192,7 +193,7 @@ class _FirstK:
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """Placeholder for a majority vote, which the metric computes."""
+    """Filter that marks a majority vote, which the metric computes."""
 
     def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
         return answers
@@ -200,7 +201,7 @@ class _Vote:
 
 @dataclass(frozen=True, slots=True)
 class _Custom:
-    """Filter defined by the task, applied to lists of answers and of documents."""
+    """Filter defined by the task, which receives lists of answers and documents."""
 
     filter_fn: Callable[[Any, Any], Any]
 
@@ -209,7 +210,7 @@ class _Custom:
 
 
 def _spans(text: str) -> str:
-    """Return the named entities of an answer as "per: Ann $ loc: Rome"."""
+    """Format the named entities in an answer as "per: Ann $ loc: Rome"."""
     text = _LABEL.sub(lambda match: f"{_CODE_OF[match[1]]}:", _near(text, 0).lower())
     text = text.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
     return " $ ".join(
@@ -238,15 +239,15 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A sequence of filters, with the name that is appended to its metrics.
+    """Sequence of filters, whose name is appended to the names of its metrics.
 
     Examples
     --------
-    >>> (made,) = read_pipelines(
+    >>> (pipeline,) = read_pipelines(
     ...     [{"name": "strict", "filter": [{"function": "regex"}, {"function": "take_first"}]}],
     ...     "generate_until", [],
     ... )
-    >>> made.apply("9 * 2 = 18 #### 18", {}), made.suffix
+    >>> pipeline.apply("9 * 2 = 18 #### 18", {}), pipeline.suffix
     ('18', '@strict')
     """
 
@@ -255,7 +256,7 @@ class Pipeline:
 
     @property
     def suffix(self) -> str:
-        """Suffix of the names of its metrics."""
+        """Suffix that is appended to the names of metrics."""
         return "" if self.name == NO_FILTER else f"@{self.name}"
 
     @property
@@ -264,11 +265,11 @@ class Pipeline:
         return any(isinstance(step, _Vote) for step in self.steps)
 
     def n_votes(self, repeats: int) -> int:
-        """Return the number of attempts that take part in the vote."""
+        """Return the number of attempts that the vote takes into account."""
         return min([repeats, *(step.k for step in self.steps if isinstance(step, _FirstK))])
 
     def apply(self, answer: Any, doc: Mapping[str, Any]) -> Any:
-        """Apply the filters to an answer; return a string, or a list without "take_first"."""
+        """Apply the filters to an answer and return a string, or without "take_first" a list."""
         value: Any = [answer]
         for step in self.steps:
             value = step(value, doc)
@@ -276,7 +277,7 @@ class Pipeline:
 
 
 def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[Pipeline, ...]:
-    """Parse the pipelines of a task, and append unsupported filters to the problems.
+    """Parse the pipelines of a task, appending unsupported filters to ``problems``.
 
     Log-likelihoods are not filtered.
     """
@@ -285,7 +286,7 @@ def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[P
     if not isinstance(given, list) or not all(
         isinstance(one, Mapping) and isinstance(one.get("filter"), list) for one in given
     ):
-        problems.append("filter_list, which must be a list of name and filter")
+        problems.append("filter_list, which must be a list of tables with name and filter")
         return ()
     made = []
     for at, one in enumerate(given):

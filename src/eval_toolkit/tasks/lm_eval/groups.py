@@ -1,4 +1,4 @@
-"""Groups and tags of lm-eval: several tasks that run together as the subjects of one task."""
+"""Groups and tags of lm-eval, whose tasks run together as the subjects of one task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ _OF_GROUP = ("group", "group_alias", "task", "aggregate_metric_list", "metadata"
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Configuration of a task in a group."""
+    """Task in a group, with its configuration."""
 
     config: Mapping[str, Any]
     path: Path
 
 
 def _index(folders: Sequence[Path]) -> dict[str, list[Path]]:
-    """Return the files in folders, indexed by the names of their tasks, groups and tags."""
+    """Map the names of tasks, groups and tags to the files in some folders that define them."""
     found: dict[str, list[Path]] = {}
     for folder in folders:
         for file in sorted(folder.rglob("*.yaml")):
@@ -48,10 +48,10 @@ def _index(folders: Sequence[Path]) -> dict[str, list[Path]]:
 def members_of(
     config: Mapping[str, Any], path: Path, folders: Sequence[Path], *, allow_code: bool
 ) -> list[tuple[Mapping[str, Any], Path]]:
-    """Return the tasks of a group with their files, including sub-groups and tags.
+    """Return the tasks of a group, including tasks of nested groups and tags.
 
-    The keys of each task are updated with those set by the group. ``folders`` are searched for the
-    tasks, groups and tags.
+    The keys of each task are updated with the keys that the group sets. Tasks, groups and tags are
+    searched for in ``folders``.
     """
     found = _members(config, path, _index(folders), allow_code, ())
     members: dict[str, _Member] = {}
@@ -76,20 +76,20 @@ def _members(
     shared = {key: value for key, value in config.items() if key not in _OF_GROUP}
     for one in [listed] if isinstance(listed, (str, Mapping)) else listed:
         given = {"task": one} if isinstance(one, str) else dict(one)
-        wanted = given.get("group") or given.get("task")
+        names = given.get("group") or given.get("task")
         own = {key: value for key, value in given.items() if key not in ("task", "group")}
         if isinstance(given.get("task"), list):  # a nested group
             inner = {**given, **shared}
             yield from _members(inner, path, index, allow_code, (*chain, name))
             continue
-        files = index.get(str(wanted))
+        files = index.get(str(names))
         if not files and "dataset_path" in own:  # a task defined in the list itself
-            yield _Member({**shared, **own, "task": f"{name}::{wanted}"}, path)
+            yield _Member({**shared, **own, "task": f"{name}::{names}"}, path)
             continue
         if not files:
             raise InvalidInputError(
-                f"{path}: there is no task, group or tag {wanted!r} in the files next to it; pass "
-                "the folder that contains it as `search`"
+                f"{path}: no file in the same folder defines the task, group or tag {names!r}; "
+                "pass the folder that contains it as `search`"
             )
         for file in files:
             found = read_config(file, allow_code=allow_code)
@@ -101,7 +101,7 @@ def _members(
 
 
 def primary_metrics(config: Mapping[str, Any]) -> list[str]:
-    """Return the cell names of a group's metrics: over all items, or with the macro suffix.
+    """Return the names of the cells with a group's metrics, over all items or macro-averaged.
 
     Examples
     --------
@@ -126,21 +126,21 @@ def primary_metrics(config: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _GroupGrader:
-    """Graders of several tasks, each applied to the samples of its own task."""
+    """Grader that applies to each sample the grader of its own task."""
 
     by_task: Mapping[str, Grader]
     name: str = "lm_eval"
 
     @property
     def response_types(self) -> Any:
-        """Response types of the first grader."""
+        """Response types of the first grader, which all graders share."""
         return getattr(next(iter(self.by_task.values())), "response_types", None)
 
     @property
     def version(self) -> str:
-        """Version, which changes when the version of a grader changes."""
-        told = {task: str(grader.version) for task, grader in self.by_task.items()}
-        return f"1+{sha256_text(canonical_json(told))[:16]}"
+        """Version, which changes with the version of any grader."""
+        versions = {task: str(grader.version) for task, grader in self.by_task.items()}
+        return f"1+{sha256_text(canonical_json(versions))[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns of all graders."""
@@ -160,14 +160,14 @@ class _GroupGrader:
         return list(found.values())
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the grades of the task's own grader; columns of other tasks are skipped."""
+        """Grade a response with the grader of its task; columns of other tasks are skipped."""
         given = self.by_task[response.subject].grade(response)
-        none = Grade.skipped(f"the task {response.subject} has no such metric")
+        none = Grade.skipped(f"the task {response.subject} does not use this metric")
         return {**dict.fromkeys(self.columns().keys() - given.keys(), none), **given}
 
 
 class _GroupSource:
-    """Data of all tasks of a group, for the manifest."""
+    """Data source that describes the data of all tasks in a group."""
 
     by_subject = True
 
@@ -179,12 +179,12 @@ class _GroupSource:
         return list(self._tasks)
 
     def rows(self, split: str, subject: str | None) -> list[dict[str, Any]]:
-        """Return the rows of a task's split."""
+        """Return the rows of a task in a split."""
         task = self._tasks[str(subject)]
         return [dict(item) for item in task._items(str(subject), split)]
 
     def describe(self) -> dict[str, Any]:
-        """Return one hash over the data descriptions of all tasks."""
+        """Return a single hash of the data descriptions of all tasks."""
         told = {name: task._source.describe() for name, task in self._tasks.items()}
         files = {
             f"{name}/{file}": digest
@@ -204,31 +204,31 @@ _SHARED = (
     "top_p",
     "attempts",
 )
-"""Attributes that all tasks of a group must share, since they run together."""
+"""Attributes that must be the same for all tasks of a group, since they run together."""
 
 
 class LmEvalGroup(BaseTask[str]):
-    """Tasks of lm-eval that run together; created by `load_lm_eval_task`.
+    """Group of lm-eval tasks that run together; created by `load_lm_eval_task`.
 
-    Each task is a subject. A metric over all items is the mean over tasks weighted by their sizes
-    (``weight_by_size: true``), and ``<metric>_macro`` the unweighted mean over tasks. Both are
-    reported with intervals, and ``PRIMARY_METRICS`` names those requested by the file.
+    Each task is a subject. A metric over all items is the mean over tasks weighted by size
+    (``weight_by_size: true``), and ``<metric>_macro`` is the unweighted mean over tasks. Both are
+    reported with confidence intervals; ``PRIMARY_METRICS`` lists those that the file requests.
 
     Parameters
     ----------
     name : str
         Name of the group.
     tasks : sequence of LmEvalTask
-        Tasks of the group, created with their names as ``subject``.
+        Tasks of the group, each created with its name as ``subject``.
     primary : sequence of str
-        Names of the cells requested by the group's file.
+        Names of the cells that the group's file requests.
     seed : int, default 42
-        Random seed, as in the tasks.
+        Random seed of the tasks.
 
     Raises
     ------
     InvalidInputError
-        If only some tasks generate text, or the tasks differ in decoding or the number of
+        If only some of the tasks generate text, or the tasks differ in decoding or in the number of
         attempts.
     """
 
@@ -280,12 +280,12 @@ class LmEvalGroup(BaseTask[str]):
         return self.tasks[subject]._get_messages(item)
 
     def graders(self) -> list[Grader]:
-        """Return one grader, which delegates to the grader of each task."""
+        """Return a single grader that delegates to the graders of the tasks."""
         by_task = {name: task.graders()[0] for name, task in self.tasks.items()}
         return [_GroupGrader(by_task)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the task for the manifest; reads the data."""
+        """Return the description of the task for the manifest, which requires reading the data."""
         told = {name: task.config.digest for name, task in self.tasks.items()}
         shots = {task.num_fewshot for task in self.tasks.values()}
         return {
@@ -306,10 +306,10 @@ def make_members(
     overrides: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> list[LmEvalTask]:
-    """Return the tasks of a group.
+    """Create the tasks of a group.
 
-    ``data`` is a path with ``{task}`` or ``{subject}`` (the ``dataset_name``), or one path per
-    task; ``overrides`` are keys set in every task.
+    ``data`` is a path with ``{task}`` or ``{subject}`` (the ``dataset_name``), or a path per task;
+    ``overrides`` contains keys to set in every task.
     """
     tasks = []
     for config, path in found:

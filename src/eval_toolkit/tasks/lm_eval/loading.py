@@ -32,44 +32,45 @@ def load_lm_eval_task(
     search: str | Path | Sequence[str | Path] = (),
     overrides: Mapping[str, Any] | None = None,
 ) -> BaseTask[Any]:
-    r"""Load the task, or the group of tasks, described by a YAML file of lm-eval.
+    r"""Load the task or group of tasks in an lm-eval YAML file.
 
     Parameters
     ----------
     path : path
-        YAML file; included files are read too.
+        YAML file; included files are read as well.
     data : path or mapping, optional
-        Location of the documents instead of ``dataset_path``, as in `BaseTask`, with
-        ``{subject}`` for the ``dataset_name``; for a group with ``{task}``, or one per task.
+        Location of the documents, overriding ``dataset_path``; as in `BaseTask`, with ``{subject}``
+        for the ``dataset_name``. For a group, a path with ``{task}``, or a path per task.
     rows : sequence or mapping, optional
-        Documents by split; for a group by task.
+        Documents by split or, for a group, by task.
     num_fewshot : int, optional
-        Number of few-shot examples instead of the file's, even if that is 0.
+        Number of few-shot examples; overrides the file, even if its number is 0.
     seed : int, default 42
         Random seed of the few-shot examples, drawn separately for each item.
     revision : str, optional
         Revision of a Hub dataset.
     allow_code : bool, default False
-        Whether to run the Python files of functions named by ``!function``.
+        Whether to run the Python files that define functions used with ``!function``.
     lm_eval_shots : bool, default False
-        Whether to draw examples as lm-eval does, with ``Random(1234)`` for all items in sequence.
-        Use it to compare scores with lm-eval; items may then be their own examples, as in lm-eval.
+        Whether to draw examples as lm-eval does, using ``Random(1234)`` for all items in sequence.
+        Use this to compare scores with lm-eval; as in lm-eval, an item may then be its own example.
     search : path or sequence of path
-        Folders with the tasks, groups and tags named by a group, in addition to its own folder.
+        Folders in which to search for the members of a group, in addition to the folder of the
+        file.
     overrides : mapping, optional
-        Keys that override those of the file.
+        Keys that override the keys of the file.
 
     Returns
     -------
     BaseTask
-        Task with the prompts, requests and scores of lm-eval. The column of a metric has its name,
-        followed by ``@`` and the name of the filters, if there are any.
+        Task with the prompts, requests and scores of lm-eval. Columns are named after metrics,
+        followed by ``@`` and the name of the filter pipeline, if any.
 
     Raises
     ------
     InvalidInputError
-        If the file needs code that is not allowed, or has unsupported keys; one message names all
-        of them.
+        If the file requires code that is not allowed, or has unsupported keys; the message lists
+        all of them.
     MissingFileError
         If a file does not exist.
     MissingExtraError
@@ -78,9 +79,10 @@ def load_lm_eval_task(
     Notes
     -----
     The semantics are those of lm-eval 0.4.13. The formatter "plain" sends the same text as lm-eval
-    without a chat template, "chat" the same turns as with one. There are deliberate differences: an
-    item is never its own example; a label outside the choices is an error of that item, not a wrong
-    answer; all attempts count, whereas lm-eval only keeps the first; and tied votes are shared.
+    without a chat template, and "chat" the same turns as lm-eval with one. Differences are
+    deliberate: an item is never its own example; a label that is not among the choices is an error
+    of that item, not a wrong answer; all attempts count, whereas lm-eval keeps only the first; and
+    ties in a vote are shared.
 
     Examples
     --------
@@ -104,7 +106,8 @@ def load_lm_eval_task(
     config = {**read_config(file, allow_code=allow_code), **(overrides or {})}
     if not is_lm_eval(config):
         raise InvalidInputError(
-            f"{file}: is not a task of lm-eval; it needs the keys task, dataset_path, doc_to_text and "
+            f"{file}: is not an lm-eval task file; it must have the keys task, dataset_path, "
+            "doc_to_text and "
             "doc_to_target, or group and task"
         )
     options: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Metrics named by an lm-eval task, checked against the supported ones."""
+"""Parsing and validation of the metrics of lm-eval tasks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ _OWN_AGGREGATION = {
     "bits_per_byte": "bits_per_byte",
     **{name: name for name in ("bleu", "chrf", "chrf++", "ter")},
 }
-"""Aggregation of metrics that are not means over documents."""
+"""Default aggregation of metrics that are not means over documents."""
 _OF_TYPE = {
     "generate_until": ("exact_match", "bleu", "chrf", "chrf++", "ter"),
     "multiple_choice": (
@@ -35,27 +35,27 @@ _LOWER = ("brier_score", "perplexity", "word_perplexity", "byte_perplexity", "bi
 _ABOUT = ("metric", "aggregation", "higher_is_better", "hf_evaluate", "weight_by_size")
 _MATCH = ("regexes_to_ignore", "ignore_case", "ignore_punctuation", "ignore_numbers")
 _OF_VALUES = (*_MEAN, "perplexity", "weighted_perplexity", "bits_per_byte")
-"""Aggregations supported for the values of a task's own function."""
+"""Aggregations supported for metrics computed by a function of the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricConfig:
-    """One entry of a task's ``metric_list``."""
+    """Entry of a task's ``metric_list``."""
 
     name: str
     aggregation: str = "mean"
     higher_is_better: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     function: Callable[..., Any] | None = None
-    """Metric function of the task, called with ``references`` and ``predictions``."""
+    """Metric function defined by the task, called with ``references`` and ``predictions``."""
 
 
 def read_metrics(
     config: Mapping[str, Any], output_type: str, problems: list[str]
 ) -> tuple[MetricConfig, ...]:
-    """Parse the metrics of a task, and append unsupported metrics to the problems.
+    """Parse the metrics of a task, appending unsupported metrics to ``problems``.
 
-    The output type determines the supported metrics, and the default ones.
+    The output type determines which metrics are supported, and the default metrics.
 
     Examples
     --------
@@ -93,27 +93,27 @@ def _metric(given: Mapping[str, Any]) -> MetricConfig:
 
 
 def _own_problem(given: Mapping[str, Any]) -> str:
-    """Describe the problem with a metric function; "" if there is none."""
+    """Describe the problem with a metric function, or return "" if there is none."""
     aggregation = given.get("aggregation") or "mean"
     if aggregation in _OF_VALUES:
         return ""
-    shown = getattr(aggregation, "__name__", aggregation)
-    return f"the aggregation {shown!r} of {given.get('metric')!r}"
+    label = getattr(aggregation, "__name__", aggregation)
+    return f"the aggregation {label!r} of {given.get('metric')!r}"
 
 
 def _problem(given: Mapping[str, Any], output_type: str) -> str:
     name, known = given.get("metric"), _OF_TYPE[output_type]
     aggregation = given.get("aggregation")
     if callable(name):
-        return _own_problem(given) if output_type == "generate_until" else "a function as metric"
+        return _own_problem(given) if output_type == "generate_until" else "a function as a metric"
     if given.get("hf_evaluate"):
         return f"the metric {name!r} of the library evaluate"
     if name not in known:
         return f"the metric {name!r} (there are {', '.join(known)})"
     allowed = (_OWN_AGGREGATION[name],) if name in _OWN_AGGREGATION else _MEAN
     if aggregation is not None and aggregation not in allowed:
-        shown = getattr(aggregation, "__name__", aggregation)
-        return f"the aggregation {shown!r} of {name!r} (there is {', '.join(allowed)})"
+        label = getattr(aggregation, "__name__", aggregation)
+        return f"the aggregation {label!r} of {name!r} (there is {', '.join(allowed)})"
     ignored = given.get("regexes_to_ignore") or []
     if not isinstance(ignored, list) or not all(isinstance(one, str) for one in ignored):
         return f"the regexes_to_ignore of {name!r}, which must be a list of patterns"

@@ -1,7 +1,8 @@
-"""Scores of lm-eval metrics: values of single documents, and statistics of their sums.
+"""Computation of lm-eval metrics from per-document values.
 
-A metric that is a mean over documents has one column. Any other (F1, perplexity, BLEU) keeps the
-columns of its sums, so it has an interval like any other metric.
+A metric that is a mean over documents has one column. Other metrics, such as F1, perplexity and
+BLEU, are computed from sums of several columns, so that they have confidence intervals like any
+other metric.
 """
 
 import math
@@ -30,21 +31,21 @@ _POSITIVE = (0.0, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Log-likelihoods of the choices of one document, and the indices of the correct ones."""
+    """Log-likelihoods of a document's choices, and the indices of the correct choices."""
 
     numbers: Sequence[float]
     is_greedy: Sequence[bool] | None
     texts: Sequence[str]
     right: Sequence[int]
     alone: Sequence[float] = ()
-    """Log-likelihood of each choice without context, if requested."""
+    """Log-likelihoods of the choices without context, if requested."""
 
     def hit(self, numbers: Sequence[float]) -> float:
-        """Return 1 if the choice with the largest value is correct; ties go to the first."""
+        """Return 1 if the first choice with the largest value is correct, else 0."""
         return float(max(range(len(numbers)), key=numbers.__getitem__) in self.right)
 
     def per(self, length: Callable[[str], int]) -> list[float]:
-        """Return each log-likelihood divided by the length of its choice."""
+        """Divide each log-likelihood by the length of its choice."""
         pairs = zip(self.numbers, self.texts, strict=True)
         return [number / (length(text) or 1) for number, text in pairs]
 
@@ -57,13 +58,15 @@ class Choices:
     def gold(self) -> int:
         """Index of the correct choice, which must be unique."""
         if len(self.right) != 1:
-            raise InvalidInputError(f"{len(self.right)} choices are correct; the metric needs one")
+            raise InvalidInputError(
+                f"{len(self.right)} choices are correct; the metric needs exactly one"
+            )
         return self.right[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A filtered answer with its references."""
+    """Filtered answer with its references."""
 
     answer: Any
     references: Sequence[Any]
@@ -71,7 +74,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A metric with its columns, and the statistic of their sums unless it is a mean."""
+    """Metric with the columns it needs and, unless it is a mean, the statistic of their sums."""
 
     name: str
     columns: Mapping[str, ColumnInfo]
@@ -82,14 +85,14 @@ class Score:
     specs: Sequence[MetricSpec] = field(default=())
 
     def grade(self, facts: Any) -> dict[str, float | str | Grade]:
-        """Return the column values of one document."""
+        """Compute the column values of one document."""
         found = self.values(facts)
         if isinstance(found, Mapping):
             return dict(found)
         return dict(zip(self.columns, found, strict=True))
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the metric, or no metric if it is the mean of its column."""
+        """Return the metric in a list, which is empty if it is the mean of its column."""
         if self.of_sums is None:
             return list(self.specs)
         up, bounds = self.higher_is_better, self.bounds
@@ -103,13 +106,13 @@ class Score:
 def score_of(
     metric: MetricConfig, output_type: str, suffix: str, *, n_classes: int = 2, votes: int = 0
 ) -> Score:
-    """Return the computation of a metric of a task.
+    """Return the object that computes a metric of a task.
 
-    ``suffix``, that of the filter pipeline, is appended to every name. ``n_classes`` is the maximum
-    number of choices of a document, for the correlation of labels, and ``votes`` the number of
-    attempts that take part in the vote. The input of the score is `Choices` for multiple choice, a
-    pair of log-likelihood and greediness for log-likelihoods, (log-likelihood, words, bytes) for
-    whole documents, or `Text` for answers.
+    ``suffix`` is the suffix of the filter pipeline, which is appended to every name. ``n_classes``
+    is the maximum number of choices per document, needed for the Matthews correlation, and
+    ``votes`` is the number of attempts in a majority vote. The input of the score is `Choices` for
+    multiple choice, (log-likelihood, is_greedy) for log-likelihoods, (log-likelihood, words, bytes)
+    for whole documents, or `Text` for generated answers.
 
     Examples
     --------
@@ -130,8 +133,8 @@ def score_of(
 
 
 def _greedy(facts: tuple[float, bool | None]) -> list[float | Grade]:
-    told = facts[1]
-    return [_untold() if told is None else float(told)]
+    is_greedy = facts[1]
+    return [_untold() if is_greedy is None else float(is_greedy)]
 
 
 def _untold() -> Grade:
@@ -139,7 +142,7 @@ def _untold() -> Grade:
 
 
 def _perplexity(name: str, output_type: str, suffix: str) -> Score:
-    """Return a perplexity, or bits per byte, as a ratio of sums."""
+    """Return a perplexity or bits per byte, computed as a ratio of sums."""
     over = {"perplexity": "documents", "word_perplexity": "words"}.get(name, "bytes")
     place = {"words": 1, "bytes": 2}.get(over)
     columns = dict.fromkeys((f"loglikelihood{suffix}", f"{over}{suffix}"), KEPT)
@@ -223,7 +226,7 @@ def _f1(sums: FloatArray) -> FloatArray:
 
 
 def _correlation(sums: FloatArray) -> FloatArray:
-    """Return the multiclass Matthews correlation coefficient (Gorodkin 2004)."""
+    """Compute the multiclass Matthews correlation coefficient (Gorodkin 2004)."""
     n_classes = (sums.shape[1] - 1) // 2
     right, gold, chosen = sums[:, 0], sums[:, 1 : 1 + n_classes], sums[:, 1 + n_classes :]
     n = gold.sum(axis=1)
@@ -254,7 +257,7 @@ def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
 
 
 def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the normalisation of strings before comparison; other types are unchanged."""
+    """Return a function that normalises strings before comparison; other types are unchanged."""
     patterns = tuple(
         compiled(one, "regexes_to_ignore") for one in options.get("regexes_to_ignore") or ()
     )
@@ -273,7 +276,7 @@ def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
 
 
 def _share(facts: Text, rules: Callable[[Any], Any]) -> float:
-    """Return whether an answer matches a reference; for several answers, the fraction."""
+    """Return whether an answer matches a reference; for several answers, the fraction that do."""
     answers = facts.answer if isinstance(facts.answer, list) else [facts.answer]
     truths = [rules(truth) for truth in facts.references]
     right = [_is_one_of(answer, truths, rules) for answer in answers]
@@ -282,10 +285,10 @@ def _share(facts: Text, rules: Callable[[Any], Any]) -> float:
 
 def _is_one_of(answer: Any, truths: Sequence[Any], rules: Callable[[Any], Any]) -> bool:
     try:
-        said = rules(answer)
+        normalised = rules(answer)
     except Overrun:  # on a pattern timeout the answer matches no reference
         return False
-    return any(_same(said, truth) for truth in truths)
+    return any(_same(normalised, truth) for truth in truths)
 
 
 def _same(answer: Any, truth: Any) -> bool:
@@ -301,7 +304,7 @@ def _like(answer: Any, truth: Any) -> Any:
 
 
 def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
-    """Return the rate of documents whose most frequent answer is correct."""
+    """Return the fraction of documents whose most frequent answer is correct."""
     each, answer = f"{name}_each", f"{name}_answer"
 
     def values(facts: Text) -> list[float | str]:
@@ -314,7 +317,7 @@ def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
 
 
 def _corpus_score(metric: MetricConfig, name: str) -> Score:
-    """Return corpus-level BLEU, chrF or TER; the scores of single answers are kept."""
+    """Return corpus-level BLEU, chrF or TER, keeping the scores of single answers as well."""
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
     of_text = f"{name}_text"
@@ -344,7 +347,7 @@ def _corpus_score(metric: MetricConfig, name: str) -> Score:
 
 
 def _own_score(metric: MetricConfig, suffix: str) -> Score:
-    """Return a metric computed by a task's own function of references and predictions."""
+    """Return a metric computed by a function of the task from references and predictions."""
     function = metric.function
     if function is None:
         raise InvalidInputError(f"the metric {metric.name!r} has no function")
@@ -361,9 +364,9 @@ def _own_score(metric: MetricConfig, suffix: str) -> Score:
 
 
 def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -> Score:
-    """Return a metric of values computed by the task: numbers, or pairs to be divided.
+    """Return a metric of values that the task computes: numbers, or pairs to be divided.
 
-    ``values`` returns a number, or a pair, of the graded object.
+    ``values`` is a function that maps the graded object to a number or a pair.
 
     Examples
     --------

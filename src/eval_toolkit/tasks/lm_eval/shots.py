@@ -1,4 +1,4 @@
-"""Selection of few-shot examples: separately for each item, or with lm-eval's generator."""
+"""Selection of few-shot examples, either independently for each item or as in lm-eval."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -21,46 +21,45 @@ def drawn_for(
     in_order: bool,
     written: Callable[[Item], str],
 ) -> list[Item]:
-    """Draw examples for one item, without the item itself or duplicates of it.
+    """Draw examples for one item, excluding the item itself and its duplicates.
 
-    ``pool`` must be in an order independent of the files if draws are random; each item has its own
-    draw. With ``in_order``, the first examples are taken. ``written`` returns question and answer as
-    written in a prompt.
+    Each item has its own draw. For random draws, the order of ``pool`` must not depend on the
+    files. With ``in_order``, the first examples are used instead. ``written`` formats the question
+    and answer of an example as in a prompt.
     """
     drawn = permutation(derive_seed(seed, "few-shot", item.unit_id), len(pool))
     order = range(len(pool)) if in_order else drawn
     seen, chosen = {item.content_hash, written(item)}, []
     for at in order:
         example = pool[at]
-        shown = written(example)
-        if example.content_hash in seen or shown in seen:
+        text = written(example)
+        if example.content_hash in seen or text in seen:
             continue
-        seen |= {example.content_hash, shown}
+        seen |= {example.content_hash, text}
         chosen.append(example)
         if len(chosen) == n:
             return chosen
     raise InvalidInputError(
-        f"{item.place}: num_fewshot is {n}, but there are {len(chosen)} examples that differ from "
-        "it and from each other"
+        f"{item.place}: num_fewshot is {n}, but only {len(chosen)} examples differ from it and "
+        "from each other"
     )
 
 
 def drawn_in_turn(
     items: Sequence[Item], pool: Sequence[Item], n: int, *, in_order: bool, without_itself: bool
 ) -> list[list[Item]]:
-    """Draw the examples for all items as lm-eval does, in sequence.
+    """Draw the examples for all items in sequence, as lm-eval does.
 
-    ``in_order`` is true for the sampler "first_n". ``without_itself`` is true if the examples come
-    from the sample split (the splits are compared by name); only then does lm-eval exclude an item
-    from its own examples.
+    Pass ``in_order`` for the sampler "first_n", and ``without_itself`` if the examples come from
+    the sample split, by name; only then does lm-eval exclude an item from its own examples.
     """
     draw = random.Random(LM_EVAL_SEED)  # noqa: S311
-    wanted = n + 1 if without_itself and not in_order else n
-    if wanted > len(pool):
+    n_drawn = n + 1 if without_itself and not in_order else n
+    if n_drawn > len(pool):
         raise InvalidInputError(f"num_fewshot is {n}, but there are only {len(pool)} examples")
     chosen = []
     for item in items:
-        found = list(pool) if in_order else draw.sample(list(pool), wanted)
+        found = list(pool) if in_order else draw.sample(list(pool), n_drawn)
         if without_itself:
             found = [example for example in found if dict(example) != dict(item)]
         found = found[:n]

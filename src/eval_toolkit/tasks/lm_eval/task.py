@@ -1,4 +1,4 @@
-"""`LmEvalTask`: a task defined by an lm-eval YAML file, with stable ids and intervals."""
+"""Tasks defined by lm-eval YAML files: `LmEvalTask`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from eval_toolkit.tasks.lm_eval.templates import choices_of, resolved, target_of
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 
 _SAMPLES = "fewshot_config.samples"
-"""Name of the example split if the file itself contains the examples."""
+"""Name of the few-shot split if the file itself contains the examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A turn of the prompt, with the delimiter that follows it in plain text."""
+    """Turn of a prompt, with the delimiter that follows it in plain text."""
 
     role: Role
     text: str
@@ -39,7 +39,7 @@ def _apart(before: str, after: str) -> bool:
 
 
 def _turns(question: str, answer: str | None, prefix: str, between: str, after: str) -> list[_Turn]:
-    """Return the turns of a question and its answer, or of a question with an answer prefix."""
+    """Return the turns of a question with its answer or with the beginning of the answer."""
     space = between if (_apart(question, prefix) if prefix else bool(answer)) else ""
     turns = [_Turn(Role.USER, question, space)]
     if answer:
@@ -55,24 +55,25 @@ def _text(turns: Sequence[_Turn]) -> str:
 
 
 class LmEvalTask(BaseTask[str]):
-    """A task of lm-eval; created by `load_lm_eval_task`.
+    """Task defined by an lm-eval file; created by `load_lm_eval_task`.
 
-    Prompts, requests and scores are those of lm-eval. Items have ids and content hashes as in other
-    tasks, and examples are drawn separately for each item unless ``lm_eval_shots`` is set.
+    Prompts, requests and scores are the same as in lm-eval. Items have ids and content hashes as in
+    other tasks, and examples are drawn independently for each item unless ``lm_eval_shots`` is
+    True.
 
     Parameters
     ----------
     config : TaskConfig
-        Parsed and validated file.
+        Parsed and validated configuration.
     num_fewshot : int, optional
-        Number of few-shot examples instead of the file's.
+        Number of few-shot examples; overrides the file.
     rows, data, seed, revision
         As in `BaseTask`.
     lm_eval_shots : bool, default False
-        Whether to draw examples as lm-eval does, with one generator for all items in sequence. An
-        item may then be its own example, as in lm-eval.
+        Whether to draw examples as lm-eval does, using one generator for all items in sequence. As
+        in lm-eval, an item may then be its own example.
     subject : str, optional
-        Name of the task in its group.
+        Name of the task within its group.
 
     Raises
     ------
@@ -135,7 +136,7 @@ class LmEvalTask(BaseTask[str]):
 
     @staticmethod
     def _examples_from(config: TaskConfig) -> str:
-        """Return the split of the few-shot examples, by lm-eval's rule."""
+        """Return the split of the few-shot examples, determined as in lm-eval."""
         if config.fewshot.split is None and config.fewshot.samples is not None:
             return _SAMPLES
         splits = (config.fewshot.split, config.training_split, config.validation_split)
@@ -178,7 +179,7 @@ class LmEvalTask(BaseTask[str]):
 
     @property
     def _shape(self) -> tuple[bool, bool]:
-        """Whether there are several contexts, and several targets, in the first document."""
+        """Whether the first document has several contexts, and whether it has several targets."""
         if self._first is None:
             config = self.config
             first, has_choices = self.documents()[0], config.doc_to_choice is not None
@@ -195,7 +196,7 @@ class LmEvalTask(BaseTask[str]):
         if not self.num_fewshot:
             return []
         if not isinstance(item, Item):
-            raise InvalidInputError(f"{place_of(item)}: only items of the data have examples")
+            raise InvalidInputError(f"{place_of(item)}: only items from the data have examples")
         first_n = self.config.fewshot.sampler == "first_n"
         if self.lm_eval_shots:
             if self._in_turn is None:
@@ -255,7 +256,7 @@ class LmEvalTask(BaseTask[str]):
         return _turns(question, written, prefix, how.target_delimiter, how.fewshot_delimiter)
 
     def _before(self, item: dict[str, Any]) -> list[_Turn]:
-        """Return the turns before the question: the description and the examples."""
+        """Return the turns before the question: description and examples."""
         description = resolved(self.config.description, item, "description")
         turns = [_Turn(Role.SYSTEM, description)] if description else []
         for example in self._sample_fewshot_examples(item):
@@ -288,7 +289,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _contexts(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return the sample fields if the choices are contexts with a common ending."""
+        """Return the sample fields for choices that are contexts with a common ending."""
         config = self.config
         questions = choices_of(config.doc_to_choice, item)
         ending = target_of(config.doc_to_target, item, has_choices=False)
@@ -312,7 +313,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _alone(self, scored: Sequence[str]) -> list[Part]:
-        """Return the request that scores the choices without context, if a metric needs it."""
+        """Return the request that scores the choices without context, if a metric requires it."""
         needed = any(metric.name == "acc_mutual_info" for metric in self.config.metrics)
         return [Part("", tuple(scored))] if needed else []
 
@@ -367,7 +368,7 @@ class LmEvalTask(BaseTask[str]):
     # --- metrics --------------------------------------------------------------------------------
 
     def graders(self) -> list[Grader]:
-        """Return the grader with the file's filters and metrics, in a list."""
+        """Return a list of one grader, which applies the filters and metrics of the task file."""
         n_classes = 2
         if any(metric.name == "mcc" for metric in self.config.metrics):
             given = self.config.doc_to_choice
@@ -400,7 +401,7 @@ def _nth(choices: Sequence[str], at: Any, row: Mapping[str, Any]) -> str:
 
 
 def _written(answer: Any, choices: Sequence[str] | None, row: Mapping[str, Any]) -> str | None:
-    """Return the answer of an example in the form used in a prompt."""
+    """Return the answer of an example as it is written in a prompt."""
     if isinstance(answer, list):
         answer = answer[0] if answer else None
     if isinstance(answer, int) and choices:

@@ -1,4 +1,4 @@
-"""Fields of a document, given as a column, a Jinja template, a constant, or a function."""
+"""Evaluation of document fields, given as a column, Jinja template, constant or function."""
 
 import ast
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from eval_toolkit.tasks.hooks import place_of
 
 
 def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
-    r"""Render a Jinja template with the columns of a row, in a sandbox.
+    r"""Render a Jinja template with the columns of a row in a sandbox.
 
     ``regex_replace(pattern, replacement)`` is available in addition to Jinja's own filters. A
-    trailing newline is kept; a missing column is an error. ``what`` is the key of the task, for
-    messages.
+    trailing newline is kept, and a missing column raises an error. ``what`` is the key of the
+    template, used in error messages.
 
     Examples
     --------
@@ -32,17 +32,17 @@ def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
 
 
 def resolved(given: str | None, row: Mapping[str, Any], what: str) -> str:
-    """Return the value of a column or a rendered template as a string; "" if none is given."""
+    """Return the value of a column or a rendered template as a string, or "" for None."""
     if not given:
         return ""
     return str(row[given]) if given in row else rendered(given, row, what)
 
 
 def text_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> str | int:
-    """Return the question of a document, or the index of the correct context.
+    """Evaluate ``doc_to_text``: return the question, or the index of the correct context.
 
-    Column values are used unchanged. With choices (``doc_to_choice``), a template that renders a
-    number is an index.
+    Column values are used unchanged. If there are choices (``doc_to_choice``), a template that
+    renders a number is treated as an index.
 
     Examples
     --------
@@ -65,9 +65,9 @@ def _number_or_text(template: str, row: Mapping[str, Any], has_choices: bool) ->
 
 
 def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
-    """Return the answer of a document: a string, the index of a choice, or a list of either.
+    """Evaluate ``doc_to_target``: return a string, the index of a choice, or a list of either.
 
-    A template that renders a list is parsed.
+    If a template renders a list, the list is parsed.
 
     Examples
     --------
@@ -94,10 +94,10 @@ def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
 
 
 def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
-    """Return the choices of a document.
+    """Evaluate ``doc_to_choice``: return the choices of a document.
 
-    ``doc_to_choice`` is a column, a template that renders a Python list, the choices themselves, or
-    a mapping whose values are the choices.
+    It may be a column, a template that renders a Python list, a list of choices, or a mapping whose
+    values are the choices.
 
     Examples
     --------

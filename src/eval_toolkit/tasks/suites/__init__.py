@@ -1,4 +1,4 @@
-"""Suites: several tasks with shared settings that run together, with means over them."""
+"""Suites: groups of tasks that share settings and run together, with aggregates over tasks."""
 
 from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, load_suite
 from eval_toolkit.tasks.suites.running import SuiteRun, SuiteValue, run_suite

@@ -1,4 +1,4 @@
-"""Declaration of suites: a tree of tasks with shared settings, and means over tasks."""
+"""Definition of suites: trees of tasks with shared settings, and aggregates over tasks."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,28 +19,28 @@ OF_TASKS = (
     *("data", "num_fewshot", "subjects", "seed", "revision", "shuffle_choices"),
     "user_prompt_suffix",
 )
-"""Settings with which a task is created."""
+"""Settings that apply to the creation of a task."""
 OF_RUNS = (
     *("limit", "order", "attempts", "formatter", "temperature", "top_p", "max_tokens", "stop"),
     *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
 )
-"""Settings with which a task is run."""
+"""Settings that apply to the run of a task."""
 _SETTINGS = (*OF_TASKS, *OF_RUNS)
 _METHODS = ("mean", "median")
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A task of a suite.
+    """Task of a suite.
 
     Parameters
     ----------
     task : str, path or BaseTask
         Task, or its name as in `load_task`.
     label : str, optional
-        Name in the suite and of the run's folder; by default the name of the task.
+        Name of the task in the suite, and of its run folder; by default, the name of the task.
     settings : mapping
-        Settings for this task only, for its creation and its run.
+        Settings of this task only, for its creation and its run.
     origin : Origin, default TYPED
         Origin of the names of the task and graders; `load_suite` sets it to the file.
 
@@ -65,7 +65,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """Label, or by default the name of the task."""
+        """Label of the task or, by default, its name."""
         if self.label is not None:
             return self.label
         if isinstance(self.task, BaseTask):
@@ -77,7 +77,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A mean or median over tasks.
+    """Mean or median over tasks.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Aggregate:
     sources : sequence of tuple of str
         Pairs of task and metric.
     method : {"mean", "median"}, default "mean"
-        Aggregation; all sources have equal weight.
+        Aggregation function; all sources have equal weight.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Tasks and nested suites with shared settings.
+    """Group of tasks and nested suites with shared settings.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Suite:
     settings : mapping
         Defaults for all tasks; settings of a nested suite or a task take precedence.
     aggregates : sequence of Aggregate
-        Aggregates over its tasks.
+        Aggregates over tasks of the suite.
 
     Raises
     ------
@@ -173,19 +173,20 @@ class Suite:
 
 
 def made_task(leaf: Leaf) -> BaseTask[Any]:
-    """Return the task of a leaf."""
+    """Create the task of a leaf."""
     given = {name: leaf.settings[name] for name in OF_TASKS if name in leaf.settings}
     if isinstance(leaf.task, BaseTask):
         if given:
             raise InvalidInputError(
-                f"task {leaf.name!r} is already created; it does not accept the setting {next(iter(given))!r}"
+                f"task {leaf.name!r} is an existing object; it does not accept the setting "
+                f"{next(iter(given))!r}"
             )
         return leaf.task
     return named_task(leaf.task, given, origin=leaf.origin)
 
 
 def run_options(leaf: Leaf) -> dict[str, Any]:
-    """Return the run settings of a leaf, with graders loaded according to its origin."""
+    """Return the run settings of a leaf, with graders loaded with the permissions of its origin."""
     given = {name: leaf.settings[name] for name in OF_RUNS if name in leaf.settings}
     graders = given.get("graders")
     if isinstance(graders, Sequence) and not isinstance(graders, str):
@@ -194,7 +195,7 @@ def run_options(leaf: Leaf) -> dict[str, Any]:
 
 
 def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
-    r"""Load the suite in a TOML or YAML file.
+    r"""Load a suite from a TOML or YAML file.
 
     Parameters
     ----------
@@ -202,9 +203,9 @@ def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
         File with ``name``, ``tasks`` and settings at the top level. A table of ``tasks`` has
         ``task`` (a task) or ``tasks`` (a nested suite, with its ``name``), and its own settings.
         Each table of ``aggregates`` has ``name``, ``sources`` (tables with ``task`` and ``metric``)
-        and ``method``. Task and data files are looked up next to the file first.
+        and ``method``. Paths of task and data files are first resolved relative to the file.
     allow_code : bool, default False
-        Whether to run Python code named by the suite or by the files of its tasks.
+        Whether to run Python code that the suite or its task files refer to.
 
     Returns
     -------
@@ -236,7 +237,7 @@ def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
 def _suite(table: Mapping[str, Any], file: Path, default: str | None, allow_code: bool) -> Suite:
     name = table.get("name", default)
     if not isinstance(name, str) or not name:
-        raise InvalidInputError("a nested suite has no `name`")
+        raise InvalidInputError("a nested suite has no `name`; add one")
     _refuse_unknown(table, ("name", "tasks", "aggregates", *_SETTINGS), f"suite {name!r}")
     tasks = table.get("tasks")
     if not isinstance(tasks, list):
@@ -254,7 +255,9 @@ def _entry(given: Any, file: Path, allow_code: bool) -> Leaf | Suite:
     if isinstance(given, str):
         return Leaf(_beside(given, file), origin=origin)
     if not isinstance(given, Mapping):
-        raise InvalidInputError(f"`tasks` contains {given!r:.60}; it must be a name or a table")
+        raise InvalidInputError(
+            f"`tasks` contains {given!r:.60}; each entry must be a name or a table"
+        )
     if "tasks" in given:
         return _suite(given, file, None, allow_code)
     if not isinstance(given.get("task"), str):
@@ -277,7 +280,7 @@ def _settings(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 
 def _beside(name: str, file: Path) -> str:
-    """Return the path of a file next to the suite if it exists, otherwise the name."""
+    """Resolve a name relative to the suite file if such a file exists."""
     there = file.parent / name
     return str(there) if is_there(there) and not Path(name).is_absolute() else name
 
@@ -285,7 +288,7 @@ def _beside(name: str, file: Path) -> str:
 def _aggregate(given: Any) -> Aggregate:
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise InvalidInputError(
-            f"`aggregates` contains {given!r:.60}; it must be a table with a name"
+            f"`aggregates` contains {given!r:.60}; each entry must be a table with a name"
         )
     where = f"aggregate {given['name']!r}"
     _refuse_unknown(given, ("name", "sources", "method"), where)

@@ -1,4 +1,4 @@
-"""Execution of suites: one run per task, with independent failures."""
+"""Execution of suites, with one run per task."""
 
 import math
 import re
@@ -33,7 +33,7 @@ SUITE_FILE = "suite.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteValue:
-    """A mean or median over tasks, or the reason for its absence."""
+    """Mean or median over tasks, or the reason why it is missing."""
 
     name: str
     method: str
@@ -48,12 +48,12 @@ class SuiteValue:
 
     @property
     def ci_low(self) -> float | None:
-        """Lower end of the interval; None if there is no interval."""
+        """Lower end of the interval, or None without an interval."""
         return None if self.ci is None else self.ci.ci_low
 
     @property
     def ci_high(self) -> float | None:
-        """Upper end of the interval; None if there is no interval."""
+        """Upper end of the interval, or None without an interval."""
         return None if self.ci is None else self.ci.ci_high
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,19 +73,19 @@ class SuiteRun(Displayed):
     name: str
     model: str
     runs: Mapping[str, Outcome]
-    """Finished tasks by label."""
+    """Outcomes of finished tasks, by label."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Reasons for unfinished tasks by label."""
+    """Reasons why tasks were not finished, by label."""
     aggregates: Mapping[str, SuiteValue] = field(default_factory=dict)
     path: Path | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether a task was not finished or exceeds its maximum error rate."""
+        """Whether any task was not finished or exceeds its maximum error rate."""
         return bool(self.failures) or any(run.too_many_errors for run in self.runs.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict; the full results of each task are in its folder."""
+        """Return a JSON-serialisable dict; the full results of each task are in its run folder."""
         return {
             "schema_version": "v1",
             "suite": self.name,
@@ -116,7 +116,7 @@ def run_suite(
     on_progress: Callable[[Progress], object] | None = None,
     **defaults: Any,
 ) -> SuiteRun:
-    """Run every task of a suite, and aggregate over tasks.
+    """Run every task of a suite and aggregate over tasks.
 
     Parameters
     ----------
@@ -125,26 +125,26 @@ def run_suite(
     model : Model
         Model to query.
     out : path, optional
-        Folder of the runs. Each task has its own folder, named after its label, and is resumed
-        like any run. ``suite.json`` is written to the folder at the end.
+        Folder of the runs. Each task has its own subfolder, named after its label, and is resumed
+        like any other run. At the end, ``suite.json`` is written to ``out``.
     cache, concurrency, on_progress
         As in `run_task`.
     on_task : callable, optional
-        Function called with the label and the task before each run.
+        Function that is called with the label and the task before each run.
     **defaults
-        Default settings, such as ``limit``, that the suite and its tasks may override.
+        Default settings, such as ``limit``, which the suite and its tasks may override.
 
     Returns
     -------
     SuiteRun
-        Results. A task whose model fails permanently is listed in ``failures`` with the reason; the
-        others still run. By default there is one aggregate with the name of the suite, the mean of
-        the first metric of each task.
+        Results of all tasks. If the model fails permanently in a task, ``failures`` contains the
+        reason, and the other tasks still run. By default, there is a single aggregate, named after
+        the suite: the mean of the first metric of each task.
 
     Raises
     ------
     InvalidInputError
-        If a task cannot be created or a setting does not fit, before any request is sent.
+        If a task cannot be created or a setting is invalid; raised before any request is sent.
     ArtifactError
         If a folder contains another run.
 
@@ -204,7 +204,7 @@ _SUMMARY = ("on_error", "confidence", "max_error_rate")
 
 
 def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
-    """Validate the settings of a task's run, before any request is sent."""
+    """Validate the run settings of a task, before any request is sent."""
     given = run_options(leaf)
     ks = {name: given.get(name, ()) for name in ("pass_at", "pass_hat", "maj_at")}
     attempts = given.get("attempts") or 1
@@ -218,7 +218,7 @@ def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
 
 
 def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]:
-    """Return the folder of each task; raise if two labels map to the same folder."""
+    """Return the folder of each task; raise an error if two labels map to the same folder."""
     if out is None:
         return [None] * len(leaves)
     names = [re.sub(r"[^A-Za-z0-9._-]+", "-", leaf.name).strip("-.") or "task" for leaf in leaves]
@@ -232,7 +232,7 @@ def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]
 
 
 def _default(name: str, leaves: Sequence[Leaf], runs: Mapping[str, Outcome]) -> list[Aggregate]:
-    """Return the mean of the first metric of each task, if all have the same direction."""
+    """Return the default aggregate, a mean of first metrics, if all have the same direction."""
     firsts = {label: next(iter(run.card)) for label, run in runs.items()}
     ups = {bool(_up(runs[label].card[metric])) for label, metric in firsts.items()}
     if not firsts or len(ups) > 1:
@@ -251,7 +251,7 @@ def _aggregated(
     failures: Mapping[str, str],
     confidence: float,
 ) -> SuiteValue:
-    """Return an aggregate over tasks; it is skipped if a source has no value."""
+    """Compute an aggregate over tasks, which is skipped if a source has no value."""
     blank = SuiteValue(
         name=wanted.name,
         method=wanted.method,
@@ -268,7 +268,7 @@ def _aggregated(
     values = np.array([cell.value for cell in cells], dtype=np.float64)
     n_units = sum(cell.n_units or 0 for cell in cells)
     if wanted.method == "median":
-        reason = "the median of tasks has no interval"
+        reason = "a median over tasks has no interval"
         return replace(
             blank, value=float(np.median(values)), status="ok", reason=reason, n_units=n_units
         )
@@ -294,7 +294,7 @@ def _mean(
     cells: Sequence[MetricResult],
     n_units: int,
 ) -> SuiteValue:
-    """Return the mean with an interval from the units' values, or from the tasks' intervals."""
+    """Compute a mean with an interval based on the values of units or the intervals of tasks."""
     value = float(np.mean([cell.value for cell in cells]))
     made = replace(blank, value=value, status="ok", n_units=n_units)
     columns = [
@@ -322,7 +322,7 @@ def _mean(
 
 
 def _unit_values(run: Outcome, metric: str, cell: MetricResult) -> tuple[Any, Any] | None:
-    """Return the values and groups of a metric by unit, if it is a column mean."""
+    """Return the values and groups of a metric by unit if it is a column mean."""
     records = run.records
     if metric not in records.columns:
         return None

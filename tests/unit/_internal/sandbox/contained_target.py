@@ -1,4 +1,4 @@
-"""Functions for contained calls: what a test cannot find in the standard library."""
+"""Functions for tests of contained calls."""
 
 import os
 import time
@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 def tell_and_sleep(path: str) -> None:
-    """Say which process this is, then do not end."""
+    """Write the process id, then sleep forever."""
     Path(path).write_text(str(os.getpid()))
     time.sleep(600)
 
 
 def meet(folder: str, name: str, n: int) -> int:
-    """Return when so many callers are here at the same time, and not before."""
+    """Wait until the given number of callers is present at the same time."""
     (Path(folder) / name).touch()
     while (found := len(list(Path(folder).iterdir()))) < n:
         time.sleep(0.01)

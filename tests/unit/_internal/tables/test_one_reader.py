@@ -263,7 +263,7 @@ def test_what_is_no_table_is_refused() -> None:
         read_predictions([3])
     with pytest.raises(InvalidTypeError, match="`df` is a float"):
         read_predictions(1.5)
-    with pytest.raises(InvalidInputError, match="the data have no rows"):
+    with pytest.raises(InvalidInputError, match="the data has no rows"):
         read_predictions({"label": [], "score": []})
 
 

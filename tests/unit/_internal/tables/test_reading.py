@@ -267,7 +267,7 @@ def test_paths_and_media_types(tmp_path, put):
         media_type_of("data.xls")
     assert media_type_of("A.CSV.GZ") == "text/csv"
     with pytest.raises(
-        InvalidInputError, match="there is no built-in reader for the media type 'text/html'"
+        InvalidInputError, match="no built-in reader supports the media type 'text/html'"
     ):
         read_table(odd, file_format=FileFormat(media_type="text/html"))
     put("c.csv", "y\n1\n")

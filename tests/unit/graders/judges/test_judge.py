@@ -173,7 +173,7 @@ class TestReadingVerdicts:
         ("text", "why"),
         [
             ("7", "there is no [[…]]"),
-            ("[[11]]", "11 does not lie between 1 and 10"),
+            ("[[11]]", "11 is not between 1 and 10"),
             ("[[seven]]", "it is not a number from 1 to 10"),
             ("[[7/5]]", "it is not a number from 1 to 10"),
             ("[[3]] or [[4]]", "it contains two verdicts"),
@@ -234,7 +234,7 @@ class TestReadingVerdicts:
                 "allows only one; use 'json' or 'tag'",
             ),
             (lambda: VerdictFormat.from_dict({"scale": [1, 10], "lables": {}}), "'lables'"),
-            (lambda: VerdictFormat.from_dict({"scale": 10}), "two ends"),
+            (lambda: VerdictFormat.from_dict({"scale": 10}), "two bounds"),
             (lambda: VerdictFormat.from_dict({}), "`labels`"),
         ],
     )

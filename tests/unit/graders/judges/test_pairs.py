@@ -294,7 +294,7 @@ class TestJudgingPairsOfRuns:
         rows = [{"id": str(i), "a": i, "b": i * i} for i in range(N)]
         itself = judge_pairs(runs[0], runs[0], sums(), PairJudge(Bench()))
         assert itself.notes == ("A and B have identical answers",)
-        said = "differ from those of the task, which are shown to the judge"
+        said = "differ from the prompts of the task, which the judge sees"
         done = judge_pairs(*runs, Other(rows=rows), PairJudge(Bench()))
         assert done.notes == (f"the prompts of A {said}", f"the prompts of B {said}")
 

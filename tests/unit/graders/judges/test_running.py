@@ -371,7 +371,7 @@ class TestMeasuringAgain:
 
     def test_a_judge_of_another_prompt_is_refused(self, tmp_path):
         run = run_task(sums(), model(), tmp_path / "r", graders=[judge()]).run
-        with pytest.raises(ArtifactError, match="another version of the judge 'correctness'"):
+        with pytest.raises(ArtifactError, match="a different version of the judge 'correctness'"):
             measure_run(run, sums(), graders=[judge(silent(), max_tokens=7)])
         with pytest.raises(
             ArtifactError, match="or use judge_run; neither queries the model again"
@@ -530,7 +530,7 @@ class TestJudgingARun:
 
     def test_what_is_no_judge_is_refused(self, tmp_path):
         run = run_task(sums(), model(), tmp_path / "r").run
-        with pytest.raises(InvalidInputError, match="'refusal_phrases' makes no requests"):
+        with pytest.raises(InvalidInputError, match="'refusal_phrases' sends no requests"):
             judge_run(run, sums(), [Refusal()])
         with pytest.raises(InvalidTypeError, match="a list of judges"):
             judge_run(run, sums(), "judge")

@@ -343,7 +343,7 @@ class TestEvalFramework:
         assert len(read) == 12
 
     def test_rows_are_refused(self, rows: Run) -> None:
-        with pytest.raises(InvalidInputError, match="no metric of the run is a mean over samples"):
+        with pytest.raises(InvalidInputError, match="supports only means over samples"):
             export_files(rows, "eval-framework")
 
 
@@ -457,7 +457,7 @@ class TestAstra:
 
     @pytest.mark.parametrize("which", [rows_run, results_only])
     def test_other_runs_are_refused(self, tmp_path: Path, which: Callable[[Path], Run]) -> None:
-        with pytest.raises(InvalidInputError, match="supports only rollouts, and this is rows"):
+        with pytest.raises(InvalidInputError, match="supports only rollouts, not rows"):
             export_files(which(tmp_path), "astra")
 
 
@@ -497,9 +497,9 @@ class TestPredictions:
     def test_what_is_not_there_is_refused(self, sums: Run, folder: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match="`metric` is 'bleu'; the metrics with a value"):
             export_files(sums, "predictions", metric="bleu")
-        with pytest.raises(ArtifactError, match="no records of this slice and scorer; it has"):
+        with pytest.raises(ArtifactError, match="no records for this slice and scorer; it has"):
             export_files(sums, "predictions", scorer="nobody")
-        with pytest.raises(ArtifactError, match="it has records of none"):
+        with pytest.raises(ArtifactError, match="it has records for none"):
             export_files(results_only(tmp_path), "predictions")
 
 

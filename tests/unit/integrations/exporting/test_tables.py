@@ -185,7 +185,7 @@ class TestModelCard:
         card = model_card(small)
         assert "| test | all | m | acc | 0.300 | [0.100, 0.333] | 7 | 2 | ok |" in card
         assert "- nominal coverage of the intervals: 95 %" in card
-        assert "- 1 of 2 metrics have no value; the table states why" in card
+        assert "- 1 of 2 metrics have no value; see the table for the reasons" in card
         assert "- up to 2 units per metric failed and are excluded" in card
         assert "- the code had uncommitted changes" in card
         assert f"- manifest sha256:{small.manifest['manifest_sha256']}" in card

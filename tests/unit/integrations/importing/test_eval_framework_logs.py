@@ -156,8 +156,8 @@ class TestReading:
         assert states["2"].status == "skipped"  # type: ignore[union-attr]
         assert states["3"].reason == "not graded"  # type: ignore[union-attr]
         assert (
-            "Average Accuracy excludes 1 of 3 rows, which have errors; "
-            "with these as 0 it is stated as 0.5" in log.notes
+            "Average Accuracy excludes 1 of 3 rows, which have errors; counting them as 0, it is stated as 0.5"
+            in log.notes
         )
 
     @pytest.mark.parametrize("name", ["results.jsonl", "output.jsonl"])
@@ -201,7 +201,7 @@ class TestAverages:
         assert log.samples[4].unit_id == "b/0"
         assert log.samples[4].parts == {"subject": "b"}
         assert any(f"which is {right:.4g}: too large by sqrt(2)" in note for note in log.notes)
-        assert "NumSamples Accuracy is 12; 6 rows have a value" in log.notes
+        assert "NumSamples Accuracy is 12, but 6 rows have a value" in log.notes
         assert not any("is stated" in note for note in log.notes)
 
     def test_subjects_of_one_size_are_one_mean(self, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("entries", "said"),
         [
-            ((SETUP, INIT, DIGEST), "only a digest; import the report of the run itself"),
+            ((SETUP, INIT, DIGEST), "only a digest; import the full report of the run"),
             ((SETUP, INIT), "neither attempts nor evals"),
             ((SETUP, attempt("a", {"d": [3.0]})), r"line 2: d is 3.0; .* in \[0, 1\]"),
             ((SETUP, attempt("a", {"d": ["x"]})), r"line 2: d is 'x'; it must be a finite number"),

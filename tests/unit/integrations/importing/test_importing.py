@@ -255,7 +255,7 @@ class TestStatedAlone:
 
     @pytest.mark.parametrize("odd", [{"stderr": -5.0}, {"stderr": float("nan")}, {"n": -5}])
     def test_no_interval_is_made_of_what_cannot_be(self, odd: dict[str, float]) -> None:
-        with pytest.raises(ArtifactError, match="acc: the log states a"):
+        with pytest.raises(ArtifactError, match="acc: the log reports a"):
             Stated(column="acc", name="acc", value=0.5, **odd)  # type: ignore[arg-type]
 
     def cell(self, column: str = "acc", *, binary: bool = True, **stated: Any) -> MetricResult:
@@ -308,10 +308,10 @@ class TestStatedAlone:
     @pytest.mark.parametrize(
         ("stated", "why"),
         [
-            ({"value": 1.0}, "the log states no standard error and no number of samples"),
+            ({"value": 1.0}, "the log reports no standard error and no number of samples"),
             ({"value": 1.0, "stderr": 0.0}, "a standard error of 0 and no number of samples"),
             ({"value": 1.0, "stderr": 0.1}, "a share of 1 cannot have a standard error of 0.1"),
-            ({"value": 0.9, "stderr": 2.0}, "larger than for a single answer"),
+            ({"value": 0.9, "stderr": 2.0}, "larger than that of a single answer"),
         ],
     )
     def test_where_too_little_is_stated_there_is_no_interval(

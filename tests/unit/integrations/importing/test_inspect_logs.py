@@ -440,7 +440,7 @@ class TestSamples:
         grades = [one.values["match"] for one in log.samples]
         assert [one.status for one in grades if isinstance(one, Grade)] == ["error", "skipped"]
         assert "1 of 3 samples failed" in log.notes
-        assert "1 of 3 samples were cancelled when the log was stopped" in log.notes
+        assert "1 of 3 samples were cancelled when the evaluation was stopped" in log.notes
 
     def test_infinite_values_are_told_from_texts(self, tmp_path: Path) -> None:
         """Inspect counts a text as 0; what is infinite makes its mean infinite, too."""
@@ -513,7 +513,7 @@ class TestFailures:
         limited = [_sample(n, v, limit={"type": "token"}) for n, v in (("a", "C"), ("b", ...))]
         log = _read(_eval_file(tmp_path, _header(), [*limited, PLAIN[2]]))
         assert _column(log) == [1.0, "skipped", 1.0]
-        assert "ended at a limit: token" in log.samples[1].values["match"].reason
+        assert "the sample reached a limit: token" in log.samples[1].values["match"].reason
         assert log.notes == ("2 of 3 samples reached a limit (token 2)",)
 
     def test_an_unfinished_log_is_read_from_its_journal(self, tmp_path: Path) -> None:
@@ -585,7 +585,7 @@ class TestStated:
         ]
         assert (
             log.notes[0]
-            == "match: the log states nan as its var, which is not a finite number; omitted"
+            == "match: the log reports nan as its var, which is not a finite number; omitted"
         )
         assert log.notes[1].startswith("the log's standard errors are clustered by 'topic': pass")
         assert len(log.notes) == 2
@@ -605,7 +605,7 @@ class TestStated:
         twofold = [_sample("a", {"x": 1, "y": 2})]
         log = _read(_json_file(tmp_path, _header(_score(0.0)), twofold))
         assert (log.stated, len(log.notes)) == ([], 1)
-        assert log.notes[0].startswith("match: the log states accuracy 0.0; omitted")
+        assert log.notes[0].startswith("match: the log reports accuracy 0.0; omitted")
 
     def test_epochs_are_attempts_and_other_reductions_are_made_again(self, tmp_path: Path) -> None:
         tries = {"a": [1, 0, 1, 0], "b": [0.25, 0.25, 1, NAN]}
@@ -641,14 +641,14 @@ class TestStated:
         header = _header(*wrong, total=8, eval={"config": {"epochs": 4}})
         (note,) = _read(_json_file(tmp_path, header, samples)).notes
         assert note == (
-            "match: the log states accuracy (max) 0.9 (mean of max); from the samples it is 1"
+            "match: the log reports accuracy (max) 0.9 (mean of max); from the samples it is 1"
         )
 
     def test_without_a_reducer_every_try_counts(self, tmp_path: Path) -> None:
         samples = [_sample("a", "C", n) for n in (1, 2, 3)] + [_sample("b", "I", 1)]
         config = {"config": {"epochs": 3, "epochs_reducer": []}}
         log = _read(_json_file(tmp_path, _header(_score(0.75), eval=config), samples))
-        assert log.stated[0].aggregation == "mean of all tries"
+        assert log.stated[0].aggregation == "mean of all attempts"
         assert log.notes[0].startswith("1 means over other reductions")
 
     def test_reductions_of_several_kinds_are_held_to_what_is_stated(self, tmp_path: Path) -> None:
@@ -661,7 +661,7 @@ class TestStated:
         log = _read(_json_file(tmp_path, _header(*stated), None, reductions=reductions))
         assert _column(log) == [0.5]
         assert log.notes[1:] == (
-            "match: the log states accuracy (own) 0.3 (mean of own); from the samples it is 0.25",
+            "match: the log reports accuracy (own) 0.3 (mean of own); from the samples it is 0.25",
             "1 means over other reductions of the epochs match the samples",
         )
 

@@ -136,7 +136,7 @@ class TestResultsWithSamples:
         assert found.checked[1].verdict == "as stated, not recomputed (aggregation: bleu)"
         cell = found.cells["bleu"]
         assert (cell.value, cell.ci) == (31.5, None)
-        assert cell.reason.endswith("the log states no standard error")
+        assert cell.reason.endswith("the log reports no standard error")
 
     @pytest.mark.parametrize("listed", [None, [{"metric": "perplexity"}]])
     def test_a_default_aggregation_is_no_mean(self, tmp_path: Path, listed: Any) -> None:
@@ -413,7 +413,7 @@ class TestRefusals:
             (RESULTS, b'{"results": ' + 100_000 * b"[", "malformed JSON"),
             (SAMPLES, b"", "0 samples"),
             (SAMPLES, b"\n \n", "0 samples"),
-            (SAMPLES, b"[1]\n", "line 1: is not an object"),
+            (SAMPLES, b"[1]\n", "line 1: is not a JSON object"),
             (SAMPLES, b'{"doc_id": 1, "doc"', "line 1: malformed JSON"),
             (SAMPLES, b'{"a": 1}\n', "has no 'doc_id'"),
             (SAMPLES, b'{"doc_id": 1, "doc": {"question": "\xff"}}', "not UTF-8"),

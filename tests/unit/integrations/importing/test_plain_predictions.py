@@ -173,7 +173,7 @@ class TestRefusals:
                 r"are 'n_options'. .* by their names, these are counts",
             ),
             (("id,seed,jailbroken", "x,7,1"), "Pass the outcome with --column jailbroken"),
-            (("id,latency_ms", "x,40"), "no column has the name of an outcome"),
+            (("id,latency_ms", "x,40"), "no outcome column found"),
             (("id,passed,total", "x,8,9"), "row 1: 'passed' is 8; a column with this name"),
             (("id,name", "x,n"), "no numeric column besides id"),
             (

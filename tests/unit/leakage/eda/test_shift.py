@@ -408,7 +408,7 @@ def test_sizes_that_are_refused(monkeypatch):
         maximum_mean_discrepancy(OK, [[0.0, 0.0]])
     monkeypatch.setattr(discrepancy, "MOST_ROWS", 9)
     for function in (maximum_mean_discrepancy, knn_purity):
-        with pytest.raises(InvalidInputError, match="10 rows together"):
+        with pytest.raises(InvalidInputError, match="10 rows in total"):
             function(OK, OK)
     with pytest.raises(InvalidInputError, match="`max_samples` is 1"):
         median_bandwidth(OK, max_samples=1)

@@ -129,7 +129,7 @@ def test_weights_must_be_finite(
         (b"PK\x03\x04" + bytes(40), "does not begin with 'GGUF'"),
         (b"GGUF" + struct.pack("<I", 1) + bytes(40), "has version 1; only 2 and 3"),
         (b"GGUF" + struct.pack(">I", 3) + bytes(40), "has version 50331648"),
-        (b"GG", "ends inside its header, at byte 2"),
+        (b"GG", "the header is incomplete at byte 2"),
         (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0), "declares 1152921504606846976 tensors"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**40), "declares 1099511627776 entries"),
         (gguf_bytes({}, {"t": ((2**40,), 0, b"")}), "tensor 't' ends at byte"),

@@ -87,7 +87,7 @@ def test_final_failures_are_outcomes_that_another_run_asks_again(tmp_path: Path)
     assert [one.ok for one in found] == [True, False, False]
     assert found[1].error is not None
     assert (found[1].error.kind, found[1].error.status) == ("bad_request", 400)
-    assert "answered 400: injected 400" in found[1].error.message
+    assert "returned status 400: injected 400" in found[1].error.message
     assert found[2].error is not None
     assert (found[2].error.kind, found[2].error.tries) == ("server", 2)
     assert texts(run(app, tmp_path / "log.jsonl", max_tries=2)) == ["1", "2", "3"]
@@ -99,7 +99,7 @@ def test_final_failures_are_outcomes_that_another_run_asks_again(tmp_path: Path)
     ("end", "words", "n"),
     [
         ({"status": "expired"}, "", 1),
-        ({"status": "cancelled"}, "the batch batch-1 is cancelled: without a reason", 1),
+        ({"status": "cancelled"}, "the batch batch-1 is cancelled: no reason given", 1),
         (
             {
                 "status": "failed",

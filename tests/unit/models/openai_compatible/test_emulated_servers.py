@@ -151,7 +151,7 @@ def test_split_characters_are_refused_by_name_without_tokenize(kind: str) -> Non
         plain = score(server, "The capital of France is", (" Paris the", " Rome"))
         want = expected(server, "The capital of France is", (" Paris the", " Rome"))
         assert plain.loglikelihoods == pytest.approx(want, abs=1e-9)
-        with pytest.raises(ModelError, match=r"/tokenize answered 404") as caught:
+        with pytest.raises(ModelError, match=r"/tokenize returned status 404") as caught:
             score(server, "I say", ("😀 the",))
     assert caught.value.kind == "bad_request"
     assert "\n" not in str(caught.value)

@@ -51,7 +51,7 @@ def test_the_kind_of_a_status(status: int, message: str, kind: str) -> None:
     body = f'{{"error": {{"message": "{message}"}}}}'.encode()
     error = from_status("host/v1/chat", status, {}, body)
     assert (error.kind, error.status) == (kind, status)
-    assert str(error) == f"host/v1/chat answered {status}: {message}"
+    assert str(error) == f"host/v1/chat returned status {status}: {message}"
 
 
 @each(
@@ -68,7 +68,7 @@ def test_the_kind_of_a_status(status: int, message: str, kind: str) -> None:
     ],
 )
 def test_the_words_of_many_bodies(body: bytes, words: str) -> None:
-    assert str(from_status("h", 500, {}, body)) == f"h answered 500: {words}"
+    assert str(from_status("h", 500, {}, body)) == f"h returned status 500: {words}"
 
 
 def test_a_message_is_one_short_line_without_secrets() -> None:

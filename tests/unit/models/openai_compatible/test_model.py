@@ -34,12 +34,12 @@ def ask(server: FaultServer, text: str = "What is 2 + 3?", **options: Any) -> Ra
     ("options", "words"),
     [
         ({"model": " "}, "`model` is ' '"),
-        ({"base_url": "localhost:8000"}, "must look like 'http://localhost:8000/v1'"),
-        ({"base_url": "ftp://host/v1"}, "must look like"),
-        ({"base_url": ""}, "must look like"),
-        ({"base_url": "http://[::1/v1"}, "must look like"),
-        ({"base_url": "http://host:port/v1"}, "must look like"),
-        ({"base_url": "http://a host/v1"}, "must look like"),
+        ({"base_url": "localhost:8000"}, "must be a URL such as 'http://localhost:8000/v1'"),
+        ({"base_url": "ftp://host/v1"}, "must be a URL such as"),
+        ({"base_url": ""}, "must be a URL such as"),
+        ({"base_url": "http://[::1/v1"}, "must be a URL such as"),
+        ({"base_url": "http://host:port/v1"}, "must be a URL such as"),
+        ({"base_url": "http://a host/v1"}, "must be a URL such as"),
         ({"base_url": "https://me:pw@host/v1"}, "contains a password or key"),
         ({"base_url": "https://me@host/v1"}, "contains a password or key"),
         ({"base_url": "https://host/v1?api_key=abcdef123"}, "contains a password or key"),
@@ -358,7 +358,7 @@ def test_what_an_endpoint_cannot_do_is_a_line_and_not_an_exception() -> None:
     assert not report["models"].ok
     assert report["models"].detail == "'unknown' is not among toy, other"
     assert not report["completions"].ok
-    assert "answered 404" in report["tokenize"].detail
+    assert "returned status 404" in report["tokenize"].detail
     assert "passes verification" in report["loglikelihood"].detail
     assert report.lines()[0] == ("generate", "yes", "by chat")
 

@@ -117,7 +117,7 @@ def test_a_lie_is_refused_by_name_where_nothing_else_is_left(lie: str) -> None:
     assert LIARS[lie] in str(caught.value).partition("; prompt_logprobs:")[0]
     assert "prompt_logprobs: the answer has no prompt_logprobs" in str(caught.value)
     assert "force: " in str(caught.value)
-    assert "/tokenize answered 404" in str(caught.value)
+    assert "/tokenize returned status 404" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -270,7 +270,7 @@ def test_a_refusal_is_remembered_and_a_failure_is_not() -> None:
         assert len(server.app.bodies) == asked
     with FaultServer(script={"The capital of France is": ["503"]}) as server:
         model = OpenAICompatible("toy", base_url=server.url, max_tries=1)
-        with pytest.raises(ModelError, match="answered 503"):
+        with pytest.raises(ModelError, match="returned status 503"):
             asyncio.run(model.loglikelihood(request))
         found = asyncio.run(model.loglikelihood(request))
     assert found.loglikelihoods == pytest.approx(expected(), abs=1e-9)

@@ -108,7 +108,7 @@ def test_pieces_make_the_answer(server: Streaming) -> None:
     ("parts", "words"),
     [
         ([b"data: no JSON\n\n"], "not JSON"),
-        ([b"data: [1]\n\n"], "a list, not a JSON object"),
+        ([b"data: [1]\n\n"], "a list instead of a JSON object"),
         ([{"choices": [{"delta": "text"}]}], "cannot be parsed"),
         ([{"choices": [{"delta": {"content": "a"}, "logprobs": 5}]}], "cannot be parsed"),
         ([], "the stream stopped early"),
@@ -130,7 +130,7 @@ def test_a_stream_is_read_up_to_the_limit(
     server: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "ANSWER_BYTES", 1000)
-    with pytest.raises(ModelError, match="answered with more than 1000 bytes") as caught:
+    with pytest.raises(ModelError, match="returned more than 1000 bytes") as caught:
         server.ask(*[chunk("x" * 100) for _ in range(50)])
     assert caught.value.kind == "garbled"
 

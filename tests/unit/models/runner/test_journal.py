@@ -171,7 +171,7 @@ def test_a_full_disk_stops_with_one_line_and_leaves_whole_lines(tmp_path, monkey
     monkeypatch.undo()
     assert str(caught.value) == (
         f"{path}: the journal cannot be written: No space left on device; finished requests "
-        "are kept, and the same run resumes from there"
+        "are kept; repeat the run to resume"
     )
     there = Journal(path).read()
     assert 0 < len(there) < 30

@@ -1,4 +1,4 @@
-"""One call of every chart with names from a caller, for tests that hold for all of them."""
+"""Example calls of all charts with given names, for tests of every chart."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,7 +85,7 @@ NAMES = ["first", "second", "third", "fourth", "fifth"]
 
 
 def nodes(spec: Any) -> list[dict[str, Any]]:
-    """Every object of a specification, data rows left out."""
+    """Yield all objects of a specification, except data rows."""
     found: list[dict[str, Any]] = []
     if isinstance(spec, dict):
         found.append(spec)
@@ -99,7 +99,7 @@ def nodes(spec: Any) -> list[dict[str, Any]]:
 
 
 def rows(chart: plots.Chart, *keys: str) -> list[dict[str, Any]]:
-    """The rows of the only dataset that has exactly these columns."""
+    """Return the rows of the only dataset with exactly these columns."""
     datasets = chart.to_dict()["datasets"].values()
     (found,) = [data for data in datasets if set(data[0]) == set(keys)]
     return found

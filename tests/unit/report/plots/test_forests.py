@@ -49,7 +49,7 @@ def test_numbers_have_no_interval(value: Any) -> None:
         ({"a": object()}, InvalidTypeError, r"values\['a'\]"),
         ({"a": float("nan")}, InvalidInputError, r"values\['a'\]"),
         ({"a": (1, 2)}, InvalidInputError, "2 entries"),
-        ({"a": (1, 2, 0)}, InvalidInputError, "lower end comes first"),
+        ({"a": (1, 2, 0)}, InvalidInputError, "lower bound must come first"),
         ({"a": {"value": 1, "status": "fine"}}, InvalidInputError, "'fine'"),
         ({"a": {"value": 1, "ci_low": 0, "ci_high": float("inf")}}, InvalidInputError, "ci_high"),
     ],

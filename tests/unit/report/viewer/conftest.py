@@ -1,4 +1,4 @@
-"""An app over a folder of the test's own."""
+"""Fixtures for the viewer app with a temporary folder of runs."""
 
 from pathlib import Path
 

@@ -304,7 +304,7 @@ def test_what_cannot_be_exported_is_one_line(two: Path, tmp_path: Path) -> None:
         export_site(two, tmp_path / "site", compare=[("old", "nope")])
     plain_run(two / "again", "old", 0.5)
     (tmp_path / "runs" / "old").rename(tmp_path / "runs" / "first")
-    with pytest.raises(InvalidInputError, match="several runs have this id; name its folder"):
+    with pytest.raises(InvalidInputError, match="several runs have this id; pass a folder"):
         export_site(two, tmp_path / "site", compare=[("old", "new")])
     assert not (tmp_path / "site").exists()
 

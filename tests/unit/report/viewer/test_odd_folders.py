@@ -331,7 +331,7 @@ def test_more_pairs_than_can_be_kept_are_refused_and_not_cut(
     assert answer.status == 200
     assert "more than 1 pairs of records in common" in answer.words
     monkeypatch.setattr(pairs, "_AT_MOST", 2)
-    assert "2 records that both runs have" in ask(address).words
+    assert "2 records in common" in ask(address).words
 
 
 # --- statistics that failed -------------------------------------------------------------------------

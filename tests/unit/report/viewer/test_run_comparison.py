@@ -293,7 +293,7 @@ def test_every_common_sample_is_shown_with_both_values(ask: Asking, runs_dir: Pa
         "q4": ["0", "0", "0", "both wrong"],
         "q5": ["1", "error no <b>answer</b>", "", "without a value"],
     }
-    assert "5 records that both runs have; 1 only in one, 1 only in two" in answer.words
+    assert "5 records in common; 1 only in one, 1 only in two" in answer.words
     assert "<b>answer" not in answer.text
 
 
@@ -564,7 +564,7 @@ def test_runs_that_cannot_be_compared_say_why_and_show_their_samples(
     assert '<div class="box" role="status"><strong>These runs cannot' in answer.text
     assert str(runs_dir) not in why
     assert len(samples_of(answer)) == 5
-    assert "5 have the same id but another content or label" in answer.words
+    assert "5 have the same id but different content or labels" in answer.words
     page = open_sample(ask, answer, "q1 *")
     assert "Not the same item." in page.words
 

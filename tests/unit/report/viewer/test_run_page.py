@@ -80,7 +80,7 @@ def test_a_large_run_shows_first_what_is_quick(
     quick, whole = run_page_of(ask), run_page_of(ask, "?whole=1")
     assert "This run has 60 records" in quick.words
     assert "The answer" in quick.words
-    assert "tell the classes apart" not in quick.words
+    assert "separate the classes" not in quick.words
     assert whole.text == "whole page of r1"
     assert run_page_of(ask, "/report.html").text == "whole file of r1"
 
@@ -89,7 +89,7 @@ def test_a_page_can_be_made_by_a_process_of_its_own(runs_dir: Path) -> None:
     plain_run(runs_dir / "<r1>", "<r1>", 0.5)
     (run,) = RunList(runs_dir).runs()
     assert "accuracy 0.500" in made_apart(runs_dir, run, "page")
-    with pytest.raises(ArtifactError, match="could not be made: there is no such run"):
+    with pytest.raises(ArtifactError, match="could not be created: there is no such run"):
         made_apart(runs_dir, replace(run, key="none"), "page")
 
 

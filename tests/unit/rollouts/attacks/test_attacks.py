@@ -512,7 +512,7 @@ class TestMixed:
             ("static", "must be a list of attacks"),
             (Static(), "must be a list of attacks"),
             ([Static(), "base64"], r"`attacks\[1\]` is 'base64'"),
-            ([Static(), Static(["Why?"])], "two attacks are called 'static'"),
+            ([Static(), Static(["Why?"])], "two attacks have the name 'static'"),
         ],
     )
     def test_bad_input(self, given: Any, message: str) -> None:

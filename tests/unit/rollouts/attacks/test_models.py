@@ -119,7 +119,9 @@ class TestReading:
         "reply", ["", " \n", "<prompt></prompt>", '""', "Prompt:", "```\n```", FORM]
     )
     def test_no_probe_is_an_error(self, reply: str) -> None:
-        with pytest.raises(ModelError, match="scripted should write a probe, but its reply") as e:
+        with pytest.raises(
+            ModelError, match="scripted was asked to write a probe, but its reply"
+        ) as e:
             Refinement(MODEL).read(reply, GOAL)
         assert e.value.kind == "garbled"
         assert e.value.retryable

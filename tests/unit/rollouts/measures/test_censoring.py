@@ -158,7 +158,7 @@ class TestWhatWasNotSeen:
 
     def test_other_rollouts_are_refused(self):
         records = measure_rollouts([chain(True)], [SeedPrompt("x", id="s")], [TOX])
-        with pytest.raises(InvalidInputError, match="not the rollouts"):
+        with pytest.raises(InvalidInputError, match="do not match the records"):
             rollout_scorecard(records, graphs=[chain(True, unit="other")])
 
     def test_errors_count_as_failures_where_they_broke_if_that_is_asked(self):
@@ -502,7 +502,7 @@ class TestColumns:
 
 def test_few_rows_say_so():
     few = kaplan_meier([1, 1, 2, 3, 3], [1, 0, 1, 0, 0])
-    assert few.failure_by(2).reason == "5 rows: with fewer than 20 intervals may cover less"
+    assert few.failure_by(2).reason == "5 rows: with fewer than 20, intervals may undercover"
     assert kaplan_meier([3] * 20, [0] * 20).reason == ""
     assert kaplan_meier([3] * 5, [0] * 5, method="beta-product").reason == ""
 
@@ -565,7 +565,7 @@ class TestAsFailures:
         cell = carded(graphs, on_error="as_zero")["attack_success"]
         assert (cell.value, cell.n_units) == (pytest.approx(2 / 3), 3)
         assert cell.reason.startswith("1 of 3 rollouts ended in an error and count as failures")
-        assert "up to their last observed turn" not in cell.reason
+        assert "censored after their last observed turn" not in cell.reason
 
     def test_what_has_no_worst_is_left_out(self):
         graphs = [chain(False, unit="a"), chain(None, unit="b")]

@@ -55,7 +55,7 @@ def test_what_has_none_says_why():
     assert [(one.status, one.perplexity) for one in told] == [
         *(("skipped", None), ("error", None), ("error", None), ("skipped", None))
     ]
-    assert told[2].reason == "the model assigns the probe the probability 0"
+    assert told[2].reason == "the model assigns probability 0 to the probe"
     assert told[3].reason == "there is no probe"
     assert probe_perplexity([], ScriptedModel("x")) == []
     with pytest.raises(InvalidTypeError, match="loglikelihood"):

@@ -444,7 +444,7 @@ def test_bad_input_is_one_clear_line():
         measure_rollouts([graph], [SeedPrompt("Other", id="o")], [TOXICITY])
     with pytest.raises(InvalidInputError, match="policy"):
         measure_rollouts([graph], [seed], [TOXICITY], policy="mean")
-    with pytest.raises(InvalidInputError, match="two scorers are called 'toxicity'"):
+    with pytest.raises(InvalidInputError, match="two scorers have the name 'toxicity'"):
         measure_rollouts([graph], [seed], [TOXICITY, TOXICITY])
     with pytest.raises(InvalidInputError, match="attempt 1 twice"):
         measure_rollouts([graph, chain(turn(0.0))], [seed], [TOXICITY])

@@ -164,7 +164,7 @@ def test_asr_at_k_of_trees_counts_a_success_on_any_branch():
     short = summarise(records, [ms.asr_at_k(3)])["asr@3"]
     assert (short.status, short.reason) == (
         "skipped",
-        "no unit has a value: 0 errors, 2 skipped; at most 2 of 3 attempts have one",
+        "no unit has a value: 0 errors, 2 skipped; at most 2 of 3 attempts have a value",
     )
 
 

@@ -138,7 +138,7 @@ def test_options_are_checked(options, match):
 
 def test_no_two_scorers_of_one_name():
     check_scorers([Counting(), as_text_scorer(Counting(), name="other")])
-    with pytest.raises(InvalidInputError, match="two scorers are called 'counting'"):
+    with pytest.raises(InvalidInputError, match="two scorers have the name 'counting'"):
         check_scorers([Counting(), Counting()])
     with pytest.raises(InvalidTypeError, match=r"scorers\[0\]"):
         check_scorers([Counting])
@@ -361,7 +361,9 @@ def test_failures_are_not_remembered():
     assert inner.batches == [["a", "bad"], ["a"], ["bad"]]
     assert checked_scores(scorer, ["a", "bad"]) == [0.1, REFUSED_FROM_ONE]
     assert inner.batches[3:] == [["bad"]]
-    with pytest.raises(InvalidInputError, match=r"'counting' has no number for texts\[1\]: error"):
+    with pytest.raises(
+        InvalidInputError, match=r"'counting' returned no score for texts\[1\]: error"
+    ):
         scorer.score(["a", "bad"])
 
 
@@ -558,12 +560,12 @@ def test_scorers_of_others_are_named_by_module(monkeypatch):
         ("keywords", "is incomplete; write keywords:WORD"),
         ("keywords:", "is incomplete; write keywords:WORD"),
         ("keywords: , ", "phrases"),
-        ("refusal:", "is incomplete; leave the colon out"),
+        ("refusal:", "is incomplete; remove the colon"),
         ("judge:harmfulness", "write judge:RUBRIC@MODEL"),
         ("judge:harmfulnes@scripted:yes", "did you mean 'harmfulness'"),
         ("toxicity:rude", "category"),
-        ("", "name a scorer"),
-        (7, "name a scorer"),
+        ("", "the name of a scorer"),
+        (7, "the name of a scorer"),
     ],
 )
 def test_names_that_are_none_say_what_to_write(spec, match):

@@ -160,7 +160,7 @@ def test_a_scorer_that_gives_too_few_numbers_is_refused():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(InvalidInputError, match="two scorers are called 'length'"):
+    with pytest.raises(InvalidInputError, match="two scorers have the name 'length'"):
         score_nodes([turn()], [Noting(), Noting()])
     with pytest.raises(InvalidTypeError, match=r"scorers\[0\]"):
         score_nodes([turn()], [len])

@@ -1,11 +1,11 @@
 "use strict";
-// Parts of a page that change while they are looked at: asked for again every second.
+// Refresh the parts of a page that change, every second.
 (function () {
   document.querySelectorAll("[data-follow]").forEach(function (part) {
     let misses = 0;
     function again(after) { window.setTimeout(ask, after); }
     function ask() {
-      // Nobody looks, or somebody marks a text to copy it: later.
+      // Wait while the page is hidden or the user is selecting text.
       const marked = window.getSelection();
       if (document.hidden || (marked && !marked.isCollapsed && part.contains(marked.anchorNode))) {
         again(3000);
@@ -17,7 +17,7 @@
         if (next === "reload") { window.location.reload(); return; }
         return answer.text().then(function (html) {
           misses = 0;
-          // Made by the server, where every text of data is escaped.
+          // Rendered by the server, which escapes all data.
           const made = new DOMParser().parseFromString(html, "text/html");
           part.replaceChildren.apply(part, Array.from(made.body.childNodes));
           part.dispatchEvent(new CustomEvent("followed", { bubbles: true }));

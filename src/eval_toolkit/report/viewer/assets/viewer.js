@@ -1,5 +1,5 @@
 "use strict";
-// Adds to pages that work without it: arrow keys to the neighbours.
+// Progressive enhancement: arrow keys open the previous and next samples.
 (function () {
   document.addEventListener("keydown", function (event) {
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -1,4 +1,4 @@
-"""Toxicity of texts, predicted by an embedded classifier with six labels."""
+"""Toxicity scorer based on a small classifier with six labels."""
 
 from eval_toolkit.rollouts.scorers.toxicity.fetching import fetch_toxicity, toxicity_path
 from eval_toolkit.rollouts.scorers.toxicity.scorer import LABELS, ToxicityScorer

@@ -1,4 +1,4 @@
-"""Location, download and reading of the toxicity scorer's weights."""
+"""Download and loading of the toxicity scorer's weights."""
 
 import json
 from functools import lru_cache
@@ -67,17 +67,17 @@ def toxicity_path() -> Path:
 
 
 def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> Path:
-    """Download the weights and vocabulary of the toxicity scorer (8 MB) unless they exist.
+    """Download the weights and vocabulary of the toxicity scorer (8 MB) if they are missing.
 
-    They come from the wheel of toxic-comment-classifier 0.3.0 (MIT). Its pickled tokenizer is
-    parsed without executing it, and stored as a JSON list of words.
+    They are extracted from the wheel of toxic-comment-classifier 0.3.0 (MIT). The pickled tokenizer
+    is parsed without executing it and stored as a JSON list of words.
 
     Parameters
     ----------
     folder : str or Path, optional
-        Target folder; by default in the ``scorers`` folder of `cache_folder`.
+        Target folder; by default, a folder within the ``scorers`` folder of `cache_folder`.
     force : bool, default False
-        Whether to download again if they exist.
+        Whether to download the files again if they exist.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> 
 
 
 def load_classifier() -> tuple[Vocabulary, Network]:
-    """Return the vocabulary and the network, loaded once per process; raise if a file was modified."""
+    """Load the vocabulary and the network, once per process; raise if a file was modified."""
     _h5py()  # before the weights, to report a missing package before any download
     return _loaded(toxicity_path())
 

@@ -1,8 +1,8 @@
-"""Network of the toxicity scorer in numpy: two LSTMs, max pooling over time, two layers.
+"""Numpy implementation of the toxicity network: bidirectional LSTM, max pooling, two dense layers.
 
 Texts are left-padded to 100 words, and padding is processed like words. In the forward direction,
-all texts therefore pass through the same states before their first word: these are computed once,
-and a text starts where its padding ends.
+all texts therefore share the same states up to their first word. These states are computed only
+once, and each text starts from the state at the end of its padding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ _LAYERS = "layers/bidirectional/{}_layer/cell/vars/{}"
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """One direction of the LSTM, with its input product looked up instead of computed."""
+    """One direction of the LSTM, with a lookup table in place of the input product."""
 
     inputs: Floats
     """Contribution of each word to the gates, including the bias; shape (words, 4 units)."""
@@ -30,7 +30,7 @@ class _Reader:
 
     @classmethod
     def of(cls, embedding: Floats, kernel: Floats, recurrent: Floats, bias: Floats) -> "_Reader":
-        """Create from weights with gates in the order input, forget, candidate, output.
+        """Create the reader from weights with gates in the order input, forget, candidate, output.
 
         The candidate is moved to the end, and the others are halved: 1 / (1 + exp(-x)) is (1 +
         tanh(x / 2)) / 2, so one call of tanh computes all four. Halving is exact.
@@ -63,7 +63,7 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """States after 0 to 100 padding words, with the running maximum of the outputs."""
+    """States after 0 to 100 padding words, and the running maximum of the outputs."""
 
     hidden: Floats
     cell: Floats
@@ -71,7 +71,7 @@ class _Padding:
 
     @classmethod
     def of(cls, reader: _Reader) -> "_Padding":
-        """Return the states after processing only padding."""
+        """Compute the states after processing only padding."""
         shape = (LENGTH + 1, reader.units)
         hidden, cell = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
         best = np.full(shape, -np.inf, np.float32)
@@ -86,7 +86,7 @@ class _Padding:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Weights of the network, for texts given as word indices."""
+    """Network that predicts label probabilities of texts given as word indices."""
 
     forward: _Reader
     backward: _Reader
@@ -96,9 +96,9 @@ class Network:
 
     @classmethod
     def of(cls, read: Callable[[str], Floats]) -> "Network":
-        """Create from weights, identified by their path in the original file.
+        """Create the network from weights keyed by their path in the original file.
 
-        A weight that is not finite or has an unexpected shape raises `ModelError`.
+        Raises `ModelError` if a weight is not finite or has an unexpected shape.
         """
         n_words, width = _shape(read("layers/embedding/vars/0"), None, None)
         embedding = _weights(read, "layers/embedding/vars/0", n_words, width)
@@ -129,7 +129,7 @@ class Network:
         )
 
     def probabilities(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """Return a probability per text and label; only the last 100 words of a text are read."""
+        """Return a probability per text and label, using only the last 100 words of each text."""
         logits = np.empty((len(texts), self.output[1].size))
         for rows, batch, lengths in _batches(texts):
             hidden = np.maximum(self._read(batch, lengths) @ self.dense[0] + self.dense[1], 0)
@@ -139,7 +139,7 @@ class Network:
         return np.asarray(np.where(logits < 0, small, 1.0) / (1.0 + small))
 
     def _read(self, batch: NDArray[np.intp], lengths: NDArray[np.intp]) -> Floats:
-        """Return the maximum outputs of both directions; texts are sorted by length, longest first."""
+        """Return the maximum outputs of both directions for texts sorted by decreasing length."""
         start = LENGTH - lengths
         hidden, cell = self.padding.hidden[start], self.padding.cell[start]
         ahead = self.padding.best[start]
@@ -159,7 +159,7 @@ class Network:
 def _batches(
     texts: Sequence[Sequence[int]],
 ) -> Iterator[tuple[list[int], NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield row indices, left-padded words and lengths, longest first."""
+    """Yield batches of row indices, left-padded words and lengths, longest texts first."""
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     for first in range(0, len(order), _BATCH):
         rows = order[first : first + _BATCH]

@@ -1,9 +1,9 @@
-"""Parsing of pickles into plain containers, without executing them.
+"""Safe parsing of pickles into plain containers.
 
-A pickle is a program that may call anything. Only the instructions that build numbers, strings and
-dictionaries are supported here. Objects are represented by name: dictionaries of the standard
-library become dictionaries, one object of an expected class becomes its attributes, and anything
-else is rejected.
+A pickle is a program that may call arbitrary code. This parser supports only the instructions that
+build numbers, strings and dictionaries and never imports anything: dictionary classes of the
+standard library become plain dictionaries, a single object of an expected class becomes its
+attributes, and anything else is rejected.
 """
 
 import pickletools
@@ -17,20 +17,20 @@ _DICTIONARIES = {
     ("collections", "OrderedDict"): (),
     ("collections", "defaultdict"): (("builtins", "int"),),
 }
-"""Dictionary classes with their permitted arguments."""
+"""Supported dictionary classes and their permitted arguments."""
 
 
 class _Name(tuple[str, str]):
-    """Module and name of a global; it is never looked up."""
+    """Module and name of a global, which is never imported."""
 
     __slots__ = ()
 
 
 def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
-    """Return the attributes of the single object in a pickle, as plain containers.
+    """Parse a pickle of a single object and return its attributes as plain containers.
 
-    ``expected`` is the class of the object, as ``module.name``. Numbers, strings, None and
-    dictionaries of them are read; anything else raises `ModelError`.
+    ``expected`` is the class of the object, as ``module.name``. Only numbers, strings, None and
+    dictionaries of these are supported; anything else raises `ModelError`.
 
     Examples
     --------
@@ -57,11 +57,11 @@ def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
 
 
 class _RefusedError(Exception):
-    """Unsupported content of a pickle."""
+    """Raised for unsupported content of a pickle."""
 
 
 class _Machine:
-    """Stack and memo of the instructions."""
+    """Stack machine that executes the supported instructions."""
 
     def __init__(self, expected: str) -> None:
         module, _, name = expected.rpartition(".")

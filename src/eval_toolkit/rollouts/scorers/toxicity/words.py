@@ -8,7 +8,7 @@ from typing import Any
 from eval_toolkit.errors import ModelError
 
 N_WORDS = 20_000
-"""Number of indices of the network; 0 is the padding before a text."""
+"""Number of word indices of the network; index 0 is padding."""
 _FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 _TO_SPACES = str.maketrans(dict.fromkeys(_FILTERS, " "))
 _TOKENIZER = "keras.src.legacy.preprocessing.text.Tokenizer"
@@ -23,9 +23,9 @@ _SETTINGS: Mapping[str, Any] = {
 
 
 def kept_words(pickled: bytes) -> bytes:
-    """Return the stored form of the pickled tokenizer: a JSON list of its indexed words.
+    """Convert the pickled tokenizer to a JSON list of the words in its vocabulary.
 
-    The pickle is parsed, never executed. The words are those with the indices 1 to 19 999, in this
+    The pickle is parsed, never executed. The list contains the words with indices 1 to 19 999, in
     order.
     """
     from eval_toolkit.rollouts.scorers.toxicity.pickles import read_attributes
@@ -53,17 +53,17 @@ class Vocabulary:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "Vocabulary":
-        """Return a vocabulary of the given words, numbered from 1."""
+        """Create a vocabulary from words, which are numbered from 1."""
         return cls({word: number for number, word in enumerate(words, 1)})
 
     def split(self, text: str) -> list[str]:
-        """Return the lower-case words of a text, split at spaces and most ASCII punctuation.
+        """Split a text into lower-case words at spaces and most ASCII punctuation.
 
         Apostrophes are kept, as is whitespace other than space, tab and line feed.
         """
         return [word for word in text.lower().translate(_TO_SPACES).split(" ") if word]
 
     def encode(self, text: str) -> list[int]:
-        """Return the indices of the known words, in order; others are dropped."""
+        """Return the indices of the known words in a text, in order; unknown words are dropped."""
         numbers = self.numbers
         return [numbers[word] for word in self.split(text) if word in numbers]
