@@ -137,7 +137,7 @@ def test_a_finished_run_costs_what_its_tokens_cost(
         ("[models]\nm = [1]", r"\[models\] m is \[1\]; write \[IN, OUT\]"),
         ("[models]\nm = [1, -2]", r"\[models\] m"),
         ("[models]\nm = [1, 1e300]", r"must lie in \[0, 1e\+09\]"),
-        ("curency = 1\n[models]\nm = [1, 2]", "'curency' is not a key"),
+        ("curency = 1\n[models]\nm = [1, 2]", "'curency' is not a valid key"),
         ("currency = 1\n[models]\nm = [1, 2]", "currency is 1"),
     ],
 )
