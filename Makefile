@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup constraints browser demo demo-llm model test test-coverage explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers limits bench clean fuzz
+.PHONY: help setup constraints browser demo demo-llm model test test-coverage explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs pictures check lint types layers limits bench clean fuzz
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -185,6 +185,9 @@ test-extras: $(VENV)/dev.stamp ## the wheel with each extra, in an environment o
 
 docs: $(VENV)/docs.stamp ## these pages as a site, docs/_build/html/index.html; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees docs docs/_build/html
+
+pictures: browser ## every page as a picture, wide and narrow, light and dark, to be looked at
+	PYTHONPATH=src:. $(BIN)/python tools/pictures.py
 
 test-plugin: $(VENV)/dev.stamp ## the example package of plugins: installed apart, tested, used by name
 	tests/install/plugin.sh

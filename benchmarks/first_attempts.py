@@ -29,7 +29,11 @@ from eval_toolkit.models.wheels import cache_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "benchmarks" / "FIRST_ATTEMPTS.md"
-TIME_LIMIT_S = 90
+TIME_LIMIT_S = 600  # a hung attempt; several of the commands of one may share a busy machine
+NOTE = (
+    "Attempt 60 was written when `gate` compared values. Now it compares the end of the interval that is worse,",
+    "which three prompts do not bring below 0.9 ([0.000, 0.996]); the gate fails and says that the value does.",
+)
 USERS = {
     "owner": "The owner of a classifier",
     "engineer": "The engineer of a language model",
@@ -567,7 +571,13 @@ def write_table(outcomes: dict[int, str], column: str) -> None:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     totals = [sum(row.get(one) in ("works", "says") for row in table.values()) for one in columns]
     lines.append("| All | " + " | ".join(f"**{n} of 60**" for n in totals) + " |")
-    lines += ["", "Works: `works`; refuses with the words to type: `says`; else `fails`.", ""]
+    lines += [
+        "",
+        "Works: `works`; refuses with the words to type: `says`; else `fails`.",
+        "",
+        *NOTE,
+        "",
+    ]
     lines += ["| # | attempt | " + " | ".join(columns) + " |", "|---:|---|" + "---|" * len(columns)]
     for at, row in table.items():
         lines.append(

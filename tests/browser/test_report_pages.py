@@ -128,6 +128,58 @@ class TestFirstScreen:
         labels = page.on.locator("#worst tbody td:nth-child(2)").all_inner_texts()
         assert set(labels) == {"loud", "calm"}
 
+    def test_nothing_that_is_read_as_one_breaks_over_lines(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("tasks compared"), width=PHONE)
+        pieces = ".answer .whole, td .better, td .worse, .ci"
+        heights = page.evaluate(
+            """(pieces) => [...document.querySelectorAll(pieces)].filter((e) => e.checkVisibility())
+                 .map((e) => e.getClientRects().length)""",
+            pieces,
+        )
+        assert len(heights) > 10
+        assert set(heights) == {1}
+
+    def test_three_runs_have_their_verdict_and_difference_on_a_phone(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("three compared"), width=PHONE)
+        head = page.on.locator("#differences th", has_text=re.compile("^difference")).first
+        assert head.evaluate("(e) => e.getBoundingClientRect().right") <= PHONE
+
+    def test_a_phone_says_why_a_metric_has_no_value(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("rows"), width=PHONE)
+        row = page.on.locator("table.metrics tbody tr", has_text="lacking").first
+        reason = row.locator(".on-phone")
+        assert reason.inner_text() == "skipped: there are no positives above the cut"
+        assert reason.evaluate("(e) => e.getBoundingClientRect().right") <= PHONE
+        page.looks("light", DESK)
+        assert not reason.is_visible()
+
+    def test_shares_of_choices_have_bars(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("choices"))
+        bar = page.on.locator(".choice-table .bar > span").first
+        share = page.on.locator(".choice-table tbody td:nth-child(3)").first.inner_text()
+        width, whole = bar.evaluate(
+            "(e) => [e.getBoundingClientRect().width, e.parentElement.getBoundingClientRect().width]"
+        )
+        assert whole > 100
+        assert 100 * width / whole == pytest.approx(float(share.removesuffix(" %")), abs=0.5)
+
+    def test_the_title_of_a_wide_table_stays_in_view(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("rollouts compared"), width=PHONE)
+        titles = page.on.locator("caption > span").all()
+        assert titles
+        for title in titles:
+            assert title.evaluate("(e) => e.getBoundingClientRect().right") <= PHONE
+
     def test_a_phone_reads_lines_in_place_of_wide_charts(
         self, opened: Opens, report: Callable[[str], Path]
     ) -> None:

@@ -28,6 +28,7 @@ def test_prints_a_table(command: Command, run: Path) -> None:
     assert (code, err) == (0, "")
     assert "60 answers, 60 wrong or failed by exact_match" in out
     assert all(word in out for word in ("question", "answer", "reference", "0 + 1?", "57 more"))
+    assert out.count("57 more") == 1
     assert "\x1b" not in out
 
 

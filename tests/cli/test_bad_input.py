@@ -36,6 +36,9 @@ def csv(folder: Path, text: str, name: str = "p.csv") -> Path:
 class TestFiles:
     def test_absent(self, refused: Callable[..., str], tmp_path: Path) -> None:
         assert f"{tmp_path / 'no.csv'}: no such file" in refused("score", tmp_path / "no.csv")
+        csv(tmp_path, ROWS, "predictions.csv")
+        err = refused("score", tmp_path / "prediction.csv")
+        assert err.endswith("prediction.csv: no such file; did you mean predictions.csv?\n")
 
     def test_no_match(self, refused: Callable[..., str], tmp_path: Path) -> None:
         assert "no*.csv: no file matches" in refused("score", tmp_path / "no*.csv")
@@ -127,6 +130,13 @@ class TestColumns:
         assert "'kept', 'score'" in err
         err = refused("score", csv(tmp_path, "kept,score\n0,0.1\n1,0.3\n1,0.2\n"))
         assert "pass --label kept; the columns are" in err
+
+    def test_percentages_are_suggested_as_scores(
+        self, refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        rows = "".join(f"mail {n};{n % 2};{n},5 %;{n * 3}\n" for n in range(9))
+        err = refused("score", csv(tmp_path, f"text;label;Spam-Wahrscheinlichkeit;len\n{rows}"))
+        assert "pass --score Spam-Wahrscheinlichkeit; the columns are" in err
 
     def test_two_columns_may_be_meant(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = csv(tmp_path, "label,target,score,prob\n0,1,0.1,0.2\n")
@@ -228,6 +238,15 @@ class TestCells:
         err = refused("score", path, *options)
         assert f"{path}: row 4: 'id' is 'b', as in {path}: row 2; ids must be unique" in err
         assert "pass --no-id" in err
+
+    def test_two_systems_are_not_one_table(
+        self, refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        rows = "mail-id,label,score\na,0,0.1\nb,1,0.8\nc,1,0.7\n"
+        paths = [csv(tmp_path, rows, name) for name in ("one.csv", "two.csv")]
+        err = refused("score", *paths)
+        assert f"{paths[1]}: row 1: 'mail-id' is 'a', as in {paths[0]}: row 1" in err
+        assert err.endswith(f", or compare the files: compare {paths[0]} {paths[1]}\n")
 
     def test_a_file_twice(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = csv(tmp_path, ROWS)

@@ -390,13 +390,16 @@ class TestWithoutAFile:
             *(("--min", low - 0.001, 0), ("--min", low + 0.001, 1)),
             *(("--max", high - 0.001, 1), ("--max", high + 0.001, 0)),
         ):
-            assert command("gate", run, option, f"pr_auc={bound}")[0] == code
+            found, out, _ = command("gate", run, option, f"pr_auc={bound}")
+            assert found == code
+            assert (f"The value, {cell['value']:.3f}, is; more units" in out) == bool(code)
 
     @pytest.mark.parametrize(
         ("cell", "said"),
         [
             ("pr_aux", "there is no metric 'pr_aux'; did you mean 'pr_auc'?"),
             ("pr_auc @ regoin=GB", "there is no part 'regoin=GB'"),
+            ("recall@0.5", "to compute it, score the rows again with --metric recall@0.5"),
         ],
     )
     def test_what_the_run_does_not_have_is_no_evidence(

@@ -46,3 +46,7 @@ def test_what_to_type_is_said(command: Command, answers: Path) -> None:
     code, out, _ = command("grade", answers, "--answer-column", "text", "--no-store")
     assert code == 0
     assert "exact_match" in out
+    columns = ("--answer", "text", "--reference", "truth", "--id", "q", "--by", "truth")
+    code, out, _ = command("grade", answers, *columns, "--no-store")
+    assert code == 0
+    assert "reference from 'truth', id from 'q', subject from 'truth'" in out

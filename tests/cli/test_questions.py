@@ -48,6 +48,34 @@ def test_several_models_have_a_run_each_and_a_ranking(
     assert "pass one --model" in err
 
 
+def test_a_function_of_a_file_grades(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder)
+    own = "def brief(answer, reference):\n    return len(answer) < 3 and reference in answer\n"
+    Path("own_graders.py").write_text(own, "utf-8")
+    asked = ("run", "quiz.jsonl", "--model", "scripted:5", "--out", "r")
+    code, out, _ = command(*asked, "--grader", "own_graders:brief")
+    assert code == 0
+    assert "brief   0.500" in out
+    assert out.rstrip().endswith("eval-toolkit answers r --wrong")
+    code, _, err = command(*asked, "--grader", "brief")
+    assert code == 2
+    assert "there is no grader 'brief'" in err
+    assert "write module:object for your own" in err
+
+
+def test_a_metric_that_the_runs_do_not_have_is_told_by_those_that_they_have(
+    command: Command,
+) -> None:
+    for name in ("a", "b"):
+        command("run", "quiz.jsonl", "--model", "scripted:5", "--out", name)
+    code, _, err = command("compare", "a", "b", "--metric", "exact_match")
+    assert (code, err) == (2, "error: there is no metric 'exact_match'; did you mean match?\n")
+    code, _, err = command("compare", "a", "b", "--metric", "bleu")
+    assert (code, err) == (2, "error: there is no metric 'bleu'; these runs have match\n")
+
+
 def test_a_prompt_with_an_unknown_column_is_refused(command: Command) -> None:
     given = ("run", "quiz.jsonl", "--model", "scripted:Paris", "--no-store")
     code, _, err = command(*given, "--prompt", "Say: {qestion}")

@@ -281,6 +281,16 @@ class TestPage:
         assert out.startswith("tester static, target scripted: 2 seeds, 1 turn\n")
         assert "prompt from 'frage'" in out
 
+    def test_columns_are_named_as_in_other_commands(self, command: Command, tmp_path: Path) -> None:
+        rows = "nr,frage,art,kunde\nn1,Wie geht das?,a,k\nn2,Und wie noch?,b,k\n"
+        (tmp_path / "p.csv").write_text(rows, "utf-8")
+        columns = ("--by", "art", "--group", "kunde", "--id", "nr")
+        told = ("--scorer", "refusal", "--out", tmp_path / "r", *columns)
+        code, out, _ = command("rollout", tmp_path / "p.csv", "--target", REFUSES, *told)
+        assert code == 0
+        assert "id from 'nr', topic from 'kunde', category from 'art'" in out
+        assert f"eval-toolkit transcripts {tmp_path / 'r'} --failed" in out
+
     def test_toxicity_stands_in_for_a_scorer(self, rollout: Command) -> None:
         fetched_toxicity_scorer()
         code, out, _ = rollout("--target", REFUSES, "--no-store", scorer=None)

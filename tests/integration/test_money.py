@@ -1,16 +1,20 @@
 """What a run costs: prices of a file, judges included, and the most that may be spent."""
 
+import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.judge_server import JUDGE, Server, command, quiz, server
+from tests.support.viewer_driving import TOKEN, Asking
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.openai_compatible.usage import read_usage
-from eval_toolkit.models.prices import cost_of, read_prices
-from eval_toolkit.runs import Run
+from eval_toolkit.models.prices import Spending, cost_of, read_prices
+from eval_toolkit.report.viewer import create_app
+from eval_toolkit.runs import Run, read_progress, run_state
 
 Command = Callable[..., tuple[int, str, str]]
 __all__ = ["command", "quiz", "server"]  # fixtures
@@ -59,12 +63,24 @@ def test_a_run_ends_before_it_costs_more_and_goes_on_with_more(
     asked = (*asked, "--out", out, "--concurrency", 1)
     code, _, err = command(*asked, "--max-cost", 0.15)
     assert code == 3
-    assert "--max-cost is €0.15, and €0.10 was spent on 1 answers" in err
+    why = "requests stopped: --max-cost is €0.15, and €0.10 was spent on 1 answers"
+    assert f"error: m: {why}" in err
+    assert "interrupted" not in err
+    stored = why.replace("--max-cost", "max_cost")
+    assert stored in read_progress(out).stopped
+    assert stored in run_state(out)
+    pages = Asking(create_app(tmp_path, token=TOKEN))
+    listed = pages("/")
+    (address,) = set(re.findall(r'href="(/runs/r-\w+)"', listed.text))
+    assert stored in listed.text
+    assert stored in pages(address).text
     assert "1 of 2 requests are answered and kept" in err
     assert len(server.asked) == 1
     code, _, err = command(*asked, "--max-cost", 0.15)
     assert code == 0, err
     assert len(server.asked) == 2
+    assert read_progress(out).stopped == ""
+    assert sorted(path.name for path in out.glob("*.json")) == ["manifest.json", "results.json"]
 
 
 def test_judges_spend_from_the_same_purse(
@@ -213,3 +229,23 @@ def test_a_run_counts_and_pays_for_cached_and_reasoning_tokens(
     assert "cost $0.26" in page
     code, _, err = command(*asked, "--prices", "1,2,3,4,5")
     assert (code, "two to four numbers" in err) == (2, True)
+
+
+def test_few_requests_are_in_flight_until_the_cost_of_one_is_known() -> None:
+    spending = Spending(1.0)
+
+    async def used() -> tuple[int, int]:
+        waiting = [asyncio.create_task(spending.admit()) for _ in range(20)]
+        await asyncio.sleep(0.2)
+        first = sum(one.done() for one in waiting)
+        spending.book(0.2)
+        await asyncio.wait(waiting[:4])
+        await asyncio.sleep(0.2)
+        second = sum(one.done() for one in waiting)
+        for one in waiting:
+            one.cancel()
+        return first, second
+
+    # One of four was answered for 0.2: with three in flight, a fifth would end at 1.0 exactly.
+    assert asyncio.run(used()) == (4, 5)
+    assert spending.n_answers == 1

@@ -41,7 +41,7 @@ class Answer:
     def words(self) -> str:
         """Return the visible text, without tags and with entities decoded."""
         shown = re.sub(r"<(script|style)\b.*?</\1>", " ", self.text, flags=re.DOTALL)
-        return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
+        return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown.replace("<wbr>", ""))).split())
 
 
 @dataclass(frozen=True)

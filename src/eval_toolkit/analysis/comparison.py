@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, Unpack, get_args
+from typing import Literal, TypeAlias, Unpack, get_args
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Outcome, Run
 from eval_toolkit.runs.addresses import written
 from eval_toolkit.runs.folder import MANIFEST
+from eval_toolkit.runs.kind_display import common_kind
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
 from eval_toolkit.seeds import resolve_seed
@@ -78,7 +79,7 @@ def compare_runs(
     a: Run | Outcome | str | Path,
     b: Run | Outcome | str | Path,
     *,
-    metrics: Sequence[MetricSpec | str] | None = None,
+    metrics: Sequence[MetricSpec | str] | Literal["all"] | None = None,
     slices: Sequence[str] | None = None,
     scorers: Sequence[str] | None = None,
     pairs: Mapping[str, str] | None = None,
@@ -93,10 +94,10 @@ def compare_runs(
     ----------
     a, b : Run, Outcome or path
         Baseline and candidate; outcomes of `run_task` need not be stored.
-    metrics : sequence of MetricSpec or str, optional
-        Specs, stored names, or columns of the records; by default, all stored metrics. A name may
-        be the address of a cell, such as ``exact_match @ subject=Africa``, to compare only this
-        part.
+    metrics : sequence of MetricSpec or str, or "all", optional
+        Specs, stored names, or columns of the records. By default, rollouts are compared by their
+        main metrics, and other runs by all stored metrics, as with "all". A name may be the address
+        of a cell, such as ``exact_match @ subject=Africa``, to compare only this part.
     slices, scorers : sequence of str, optional
         Slices and scorers of A to compare; by default, those that both runs have.
     pairs : mapping of str to str, optional
@@ -158,7 +159,8 @@ def compare_runs(
     Notes
     -----
     The metrics of a slice form a family of tests; to restrict the correction to the metrics of
-    interest, pass their names.
+    interest, pass their names. A mean over parts (``…_macro``) whose metric is compared as well has
+    a difference and an interval; it is tested, and counts in the family, only if named.
 
     A slice that contains all compared units of every other slice is treated as the whole data and
     tested by itself, outside the family of its parts. All other slices form one family, even if
@@ -199,7 +201,9 @@ def compare_runs(
         first, second, slices=slices, scorers=scorers, pairs=pairs, match=match or MatchSpec()
     )
     requested = None
-    if metrics is not None:
+    if metrics is None:
+        metrics = common_kind([first, second]).compared_metrics([first, second])
+    if metrics is not None and metrics != "all":
         known = [*first.cells.metrics, *second.cells.metrics, *(spec.name for spec in specs)]
         known += [name for one in matched.subjects for name in one.columns]
         requested = requested_cells(metrics, known)

@@ -229,7 +229,8 @@ def _walk(path: tuple[str, ...], a: Any, b: Any) -> Iterator[ConfigDifference]:
     if path and None not in names and names[0] != names[1]:
         yield ConfigDifference(_what(path), *map(str, names))
         return
-    code = [str(side.get("name")) for side in (a, b)]  # of a function: its name and a hash
+    # The name of a function, without where it is defined, and a hash.
+    code = [str(side.get("name")).rpartition("<locals>.")[2] for side in (a, b)]
     if path and a.get("kind") == b.get("kind") == "function" and code[0] != code[1]:
         yield ConfigDifference(_what(path), *code)
         return
@@ -244,7 +245,9 @@ def _name(side: Mapping[str, Any]) -> str | None:
     name = side.get("name")
     if not isinstance(name, str):
         return None
-    return name.partition(":")[0] if side.get("kind") == "function" else name
+    if side.get("kind") == "function":
+        return name.partition(":")[0].rpartition("<locals>.")[2]
+    return name
 
 
 def _what(path: Sequence[str]) -> str:

@@ -33,6 +33,7 @@ _UNTESTED = (
     f"{NO_COMPARISON}; no interval is shown, since a paired interval would not be narrower than "
     "the two separate intervals (paired_bootstrap_ece_diff)"
 )
+_SAME_QUESTION = "a mean over parts is tested beside its metric only if requested by name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Task:
     reason: str = ""
     macro_by: str | None = None
     """Named slice of the records, over whose parts the metric is averaged with equal weights."""
+    tested: bool = True
+    """Whether the difference gets a p-value and a verdict, and so counts in the family of tests."""
     curve: CurveOf | None = None
     """Survival curve from which failure rates are estimated if conversations were cut short."""
 
@@ -204,7 +207,8 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
             return replace(cell, status="skipped", reason=reason)
         if isinstance(spec, ColumnSpec):
             if task.macro_by is not None:
-                return _macro_difference(cell, values, draws)
+                found = _macro_difference(cell, values, draws)
+                return found if task.tested else _untested(found)
             return _mean_difference(cell, values, spec.bounds, draws)
         if isinstance(spec, (SumsSpec, StatisticSpec)) or columns != SCORED:
             return _redrawn_difference(cell, spec, values, draws)
@@ -453,6 +457,11 @@ def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> Run
         test=found.method,
         reason=found.reason,
     )
+
+
+def _untested(cell: RunDifference) -> RunDifference:
+    """Keep the estimate and its interval, without a test."""
+    return replace(cell, p_value=None, test="", reason=_joined(cell.reason, _SAME_QUESTION))
 
 
 def _joined(*parts: str) -> str:

@@ -1,5 +1,6 @@
 """Selection of the slices, scorers and metrics to compare, with version checks."""
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -339,7 +340,8 @@ def _as_stated(task: Task, subject: Subject) -> Task:
 def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Task]:
     """Return the comparison of every metric stored by either run, or of the records' columns.
 
-    ``specs`` resolve names that do not determine a metric by themselves.
+    ``specs`` resolve names that do not determine a metric by themselves. A mean over parts asks the
+    same question as its metric with other weights, so only one of the two is tested.
     """
     names = dict.fromkeys(
         name
@@ -354,6 +356,10 @@ def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Tas
     known = {spec.name: spec for spec in specs}
     tasks = [
         _spec_task(known[name]) if name in known else _stored_task(name, subject) for name in names
+    ]
+    tasks = [
+        replace(task, tested=task.macro_by is None or task.name.removesuffix("_macro") not in names)
+        for task in tasks
     ]
     return [_as_stated(task, subject) for task in tasks]
 
@@ -402,11 +408,26 @@ def _named_task(name: str, subject: Subject) -> Task:
     quantity = quantity_of(name)
     try:
         spec = named(name)
-    except InvalidInputError:
-        if quantity is None:
-            raise
-        return _held(name, quantity, subject)
+    except InvalidInputError as error:
+        if quantity is not None:
+            return _held(name, quantity, subject)
+        raise _unknown(name, subject) or error from None
     return Task(spec.name, spec, higher_is_better(name))
+
+
+def _unknown(name: str, subject: Subject) -> MissingColumnError | None:
+    """Return the error for a metric that runs without scores do not have; None with scores."""
+    records = [one for one in (subject.records_a, subject.records_b) if one is not None]
+    stored = [
+        one
+        for one in dict.fromkeys([*subject.block_a, *subject.block_b])
+        if _is_metric(one, subject.block_a.get(one, subject.block_b.get(one)))
+    ]
+    if not stored or any({"label", "score"} <= {*one.columns} for one in records):
+        return None
+    near = difflib.get_close_matches(name, stored, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"these runs have {', '.join(stored)}"
+    return MissingColumnError(f"there is no metric {name!r}; {hint}")
 
 
 def _record_task(name: str, subject: Subject) -> Task | None:

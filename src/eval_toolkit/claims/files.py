@@ -264,6 +264,8 @@ def _check_form(table: Mapping[str, Any]) -> None:
     for key in takes:
         if key not in table and key not in _OPTIONAL and key not in _SIZES:
             example = _AT_EXAMPLE if "metric" in takes else 'at = "language=de"'
+            if isinstance(table.get("metric"), str):
+                example = f'at = "{table["metric"]}" instead of metric'
             raise InvalidInputError(
                 f"{forms[0]} needs the key {key!r}, or only 'at' with an address: {example}"
             )

@@ -107,4 +107,14 @@ def compared(
     if value is None:
         return False, f"{where} {reason}", evidence
     rule = f"it must be {op} {limit:g}"
-    return compare(value, limit), f"{where} is {value:{digits(value, limit)}}; {rule}", evidence
+    holds = compare(value, limit)
+    more = "" if holds else _too_wide(value, found, compare, limit)
+    return holds, f"{where} is {value:{digits(value, limit)}}; {rule}{more}", evidence
+
+
+def _too_wide(end: float, found: Any, compare: Callable[[float, float], bool], limit: float) -> str:
+    """Return a note if the end of an interval misses a limit that the value itself meets."""
+    value = found.get("value") if isinstance(found, Mapping) else None
+    if not isinstance(value, int | float) or value == end or not compare(value, limit):
+        return ""
+    return f". The value, {value:{digits(value, limit)}}, is; more units would narrow the interval"

@@ -77,7 +77,7 @@ class Data:
     def summary(self) -> str:
         """Return the numbers of rows and of positive rows as text."""
         positive = f", {self.rows.n_positive} positive" if self.labelled else ""
-        return f"{self.rows.n} rows{positive}"
+        return f"{self.rows.n} row{'s' * (self.rows.n != 1)}{positive}"
 
 
 data_options = passing(

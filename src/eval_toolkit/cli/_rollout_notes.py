@@ -5,6 +5,7 @@ from typing import Any
 
 from eval_toolkit._internal.display import Count
 from eval_toolkit.cli._cells import reasons
+from eval_toolkit.cli._suggestions import next_line
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.runs import Outcome
 
@@ -60,7 +61,7 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
         )
     if done.run is not None:
         notes.append(f"run {done.run.path}")
-        notes.append(f"conversations: eval-toolkit transcripts {done.run.path}")
+        notes.append(next_line("transcripts", str(done.run.path), "--failed"))
     return notes
 
 

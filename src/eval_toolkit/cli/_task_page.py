@@ -16,6 +16,7 @@ from eval_toolkit.cli._cells import (
     with_interval,
 )
 from eval_toolkit.cli._models import PRICES
+from eval_toolkit.cli._suggestions import next_line
 from eval_toolkit.models.servers import cost_text, the_currency
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
@@ -196,4 +197,5 @@ def _notes(done: Outcome, asks: bool) -> list[str]:
         notes += reasons(done.records)
     if done.run is not None:
         notes.append(f"run {done.run.path}")
+        notes.append(next_line("answers", str(done.run.path), "--wrong"))
     return notes

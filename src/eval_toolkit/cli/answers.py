@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._internal.display import Page
+from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._output import Output, refuse_target
@@ -71,5 +71,6 @@ def _page(found: AnswersTable, limit: int, n: int, n_wrong: int | None) -> Page:
         "grade": found.by or None,
         "answers": shown.rows(),
     }
-    tables = [table] if len(found) else []
-    return Page("answers", payload, [lead], tables, [f"{note}{more}" for note in table.notes])
+    notes = [f"{note}{more}" for note in table.notes]
+    tables = [Table(table.header, table.rows)] if len(found) else []
+    return Page("answers", payload, [lead], tables, notes)

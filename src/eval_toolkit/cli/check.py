@@ -391,7 +391,7 @@ def _page(
             for entry in entries.values()
         ]
     lead = [
-        f"{name}: {entry['file']}, {entry['n']} rows"
+        f"{name}: {entry['file']}, {entry['n']} row{'s' * (entry['n'] != 1)}"
         + (f", {entry['n_positive']} positive" if entry["n_positive"] is not None else "")
         + (" (learned from)" if name == splits.train and len(files) > 1 else "")
         for name, entry in files.items()

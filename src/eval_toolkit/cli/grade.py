@@ -17,12 +17,26 @@ from eval_toolkit.tasks.external_answers import ANSWER_ROLES, answer_rows, grade
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+_ALSO = {
+    "answer": ("--answer",),
+    "reference": ("--reference",),
+    "id": ("--id",),
+    "subject": ("--by",),
+    "group": ("--group",),
+}
+"""Short names of these options, some of them as in other commands."""
+
+
 def _column_options(command: _Command) -> _Command:
     decorated: Any = command
     for role, usual in reversed(list(ANSWER_ROLES.items())):
         names = ", ".join(usual[:3]) + (", …" if len(usual) > 3 else "")
         decorated = click.option(
-            f"--{role}-column", metavar="NAME", help=f"Column of the {role}.  [default: {names}]"
+            f"--{role}-column",
+            *_ALSO.get(role, ()),
+            f"{role}_column",
+            metavar="NAME",
+            help=f"Column of the {role}.  [default: {names}]",
         )(decorated)
     return decorated  # type: ignore[no-any-return]
 
@@ -69,7 +83,7 @@ def grade(
     rows = answer_rows(file)
     told = {"rows": sha256_text(canonical_json(rows)), "columns": columns}
     folder = asked.folder(f"grade-{stem}", told)
-    with progress_bar(asked.quiet or not graders) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet or not graders) as bar:
         done = grade_answers(
             rows,
             columns=columns,

@@ -99,7 +99,7 @@ def run(
             "judges": [one.version for one in judges],
         },
     )
-    with progress_bar(asked.quiet) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet) as bar:
         done = judge_run(
             source,
             chosen,
@@ -210,7 +210,7 @@ def pairs(
             "judge": asking.version,
         },
     )
-    with progress_bar(asked.quiet) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet) as bar:
         done = judge_pairs(
             runs[0],
             runs[1],

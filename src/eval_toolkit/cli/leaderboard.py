@@ -140,7 +140,8 @@ def board_page(board: Leaderboard) -> Page:
     how = "posterior draws" if ranking.method == "bayes" else "resamples"
     lead = [
         (
-            f"{len(board.systems)} systems, {ranking.n_parts} tasks, {ranking.n_units} items; "
+            f"{len(board.systems)} systems, {ranking.n_parts} task{'s' * (ranking.n_parts != 1)}, "
+            f"{ranking.n_units:,} items; "
             f"{'more' if ranking.higher_is_better else 'less'} is better"
         ),
         f"not significantly worse than any other: {', '.join(ranking.best)}",
@@ -152,11 +153,7 @@ def board_page(board: Leaderboard) -> Page:
             system.name,
             *_estimate(system.value, system.ci),
             Share(system.p_best, ".1f%"),
-            *(
-                Number(task.values[system.name], ".4f")
-                for task in board.tasks
-                if len(board.tasks) > 1
-            ),
+            *(Number(task.values[system.name]) for task in board.tasks if len(board.tasks) > 1),
         ]
         for system in board.systems
     ]
@@ -164,10 +161,9 @@ def board_page(board: Leaderboard) -> Page:
     header += [task.task for task in board.tasks if len(board.tasks) > 1]
     pairs: Rows = [
         [
-            f"{pair.a} − {pair.b}",
-            Number(pair.difference, "+.4f"),
-            Interval(pair.ci_low, pair.ci_high, "+.4f") or Status("no interval", _why(pair)),
-            Number(pair.p_adjusted, ".3g"),
+            f"{pair.a} - {pair.b}",
+            *_difference(pair),
+            Number(pair.p_adjusted, "p"),
             _verdict(pair),
         ]
         for pair in ranking.pairs
@@ -216,7 +212,12 @@ def _rule(ranking: Ranking) -> str:
 
 def _estimate(value: float, ci: BootstrapCI | None) -> tuple[Cell, Cell]:
     low, high = (None, None) if ci is None else (ci.ci_low, ci.ci_high)
-    return Estimate(value, low, high, ".4f").split()
+    return Estimate(value, low, high).split()
+
+
+def _difference(pair: SystemPair) -> tuple[Cell, Cell]:
+    value, ends = Estimate(pair.difference, pair.ci_low, pair.ci_high, "+").split()
+    return value, ends or Status("no interval", _why(pair))
 
 
 def _why(pair: SystemPair) -> str:

@@ -46,7 +46,7 @@ def positions(
     loaded = choose(model).load()
     told = {"task": chosen.describe(), "model": dict(loaded.describe()), "order": items["order"]}
     folder = asked.folder(f"{chosen.NAME}-{loaded.name}-positions", told)
-    with progress_bar(asked.quiet) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet) as bar:
         runs = run_rotations(
             chosen,
             loaded,

@@ -233,7 +233,7 @@ def _task(asked: _RunOptions) -> tuple[Outcome, Page]:
     if asked.judging.models:
         told["judges"] = asked.judging.judges(asked.choose, given["concurrency"])
     out: Any = given["out"]
-    with progress_bar(asked.quiet or not asked.judging.models) as bar, resumable(out):
+    with resumable(out), progress_bar(asked.quiet or not asked.judging.models) as bar:
         ask = AskSpec(cache=given["cache"], concurrency=given["concurrency"], on_progress=bar)
         done = rescore_run(asked.run, out, ask=ask, task=task, **told)
     return done, task_page(done, asks=False)

@@ -46,6 +46,10 @@ _OBJECT = re.compile(r"[^\W\d]\w*(\.\w+)+:\w+")
 """Matches package.module:object; a model's name may contain dots, as in openai:name-4.1."""
 
 
+_ALSO = {"id": ("--id",), "topic": ("--group",), "category": ("--by",)}
+"""Names of these options in other commands."""
+
+
 def _seed_options(command: Any) -> Any:
     """Add the options for the seed prompts."""
     options = [
@@ -54,7 +58,13 @@ def _seed_options(command: Any) -> Any:
             "Same as PROMPTS."
         )),
         *(
-            click.option(f"--{name}-column", metavar="NAME", help=f"Seed column: {what}.")
+            click.option(
+                f"--{name}-column",
+                *_ALSO.get(name, ()),
+                f"{name}_column",
+                metavar="NAME",
+                help=f"Seed column: {what}.",
+            )
             for name, what in {
                 "prompt": "the prompt",
                 "id": "id of the unit",
@@ -246,7 +256,7 @@ def rollout(
     }
     name = f"rollout-{system.tester_name}-{system.target_name}"
     folder = shard_folder(asked, shard, name, told)
-    with progress_bar(asked.quiet) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet) as bar:
         done = run_rollouts(
             system,
             units,

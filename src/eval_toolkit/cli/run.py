@@ -229,7 +229,7 @@ def run(
 
         loaded = BatchModel(loaded, folder / BATCHES)
     begins = _begins(chosen, loaded, asking) if getattr(loaded, "prices", None) else None
-    with progress_bar(asked.quiet, begins) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet, begins) as bar:
         done = run_task(
             chosen,
             loaded,

@@ -240,8 +240,19 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
     preset = PRESETS.get(known_name("graders", name, _OURS) or "", {})
     found = load_plugin("graders", name, _OURS, origin=origin)
     every = {**preset, **inline, **options}
+    if ":" in name and not every and inspect.isfunction(found) and _needs_answer(found):
+        return named_grader(found, {}, origin=origin)
     grader: Grader = finish_plugin("graders", name, found, every, protocol=Grader, origin=origin)
     return grader
+
+
+def _needs_answer(function: Any) -> bool:
+    """Return whether a function grades answers; one without required parameters returns a grader."""
+    places = inspect.signature(function).parameters.values()
+    return any(
+        one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        for one in places
+    )
 
 
 def check_named(given: Any, *, origin: Origin) -> None:

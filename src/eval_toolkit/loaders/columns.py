@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal import tables
@@ -172,6 +171,7 @@ def unique_key(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> str
 
     Examples
     --------
+    >>> import numpy as np
     >>> unique_key({"id": np.array(["0", "0"]), "uid": np.array(["a", "b"])}, ["id", "uid"])
     'uid'
     """
@@ -292,11 +292,21 @@ def _two_valued(peek: Peek) -> list[str]:
 
 
 def _fractions(peek: Peek, taken: Collection[str]) -> list[str]:
+    """Return the columns of fractions or percentages, which may be strings such as "3,5 %"."""
     return [
         name
         for name, column in peek(_PEEKED).items()
-        if name not in taken and column.dtype.kind == "f" and len(np.unique(column)) > 2
+        if name not in taken and _is_fraction(column) and len({*column.tolist()}) > 2
     ]
+
+
+def _is_fraction(column: NDArray[Any]) -> bool:
+    if column.dtype.kind == "f":
+        return True
+    words = [str(value) for value in column.tolist() if value is not None]
+    plain = [word.rstrip(" %").replace(",", ".") for word in words]
+    marked = any(word != number for word, number in zip(words, plain, strict=True))
+    return marked and all(number_in(word) is not None for word in plain)
 
 
 def _listed(have: Sequence[str]) -> str:

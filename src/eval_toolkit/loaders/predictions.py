@@ -1,6 +1,7 @@
 """Predictions from files and data frames as validated arrays."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -175,11 +176,14 @@ class Predictions:
         same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
         if len(same):
             first, again = (int(order[same[0] + step]) for step in (0, 1))
+            files = [self.rows.place(int(self.origin[row]))[0] for row in (first, again)]
+            other = f", or compare the files: compare {' '.join(files)}"
             raise InvalidInputError(
                 f"{self.where(again)}: {column!r} is {str(ids[again])!r}, as in "
                 f"{self.where(first)}; "
                 "ids must be unique: drop one, specify another column with `id`, or pass "
                 f"keyed=False (with group={column!r} if rows that share it belong together)"
+                f"{other if files[0] != files[1] else ''}"
             )
         return replace(self, id=column, ids=ids).take(order)
 
@@ -273,8 +277,20 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
         weights=None if roles.weight is None else _weights(rows, roles.weight),
         notes=(*roles.guessed(wanted), *notes),
     )
-    key = wanted.id or unique_key(values, roles.keys)
+    key = wanted.id or unique_key(values, roles.keys) or _once_in_each(values, roles.keys, names)
     return found if key is None else found.keyed_by(key)
+
+
+def _once_in_each(
+    values: Mapping[str, NDArray[Any]], keys: Sequence[str], files: Sequence[Any]
+) -> str | None:
+    """Return a column whose values occur once in each of several files, as of the same rows."""
+    if len(files) < 2:
+        return None
+    counted = (Counter(values[name].tolist()) for name in keys)
+    return next(
+        (key for key, n in zip(keys, counted, strict=True) if {*n.values()} == {len(files)}), None
+    )
 
 
 def _read(

@@ -14,6 +14,8 @@ from eval_toolkit.models.servers import HTTP_KINDS
 
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WAIT_S = 0.02
+_FIRST = 4
+"""Number of requests in flight before the cost of one is known."""
 HIGHEST_PRICE = 1e9
 """Upper bound of prices per million tokens, which keeps costs finite."""
 _KEYS = ("currency", "models")
@@ -141,7 +143,8 @@ class Spending:
     """Total cost and tokens of several models' answers, with limits on both.
 
     A request waits while the requests in flight, at their mean cost, would exceed a limit, and
-    fails once none is in flight. Only the first requests, whose cost is unknown, may exceed it.
+    fails once none is in flight. Only the first four requests, whose cost is unknown, may exceed
+    it; others wait for the first answer.
 
     Examples
     --------
@@ -174,8 +177,8 @@ class Spending:
 
     async def admit(self) -> None:
         """Wait until another request fits the limits; raise `ModelError` if none does."""
-        while exceeded := self._exceeded():
-            if not self._under_way:
+        while (exceeded := self._exceeded()) or self._is_guessing:
+            if exceeded and not self._under_way:
                 raise ModelError(
                     f"{exceeded} {self.n_answers} answers; raise it to continue", kind="budget"
                 )
@@ -189,6 +192,12 @@ class Spending:
             self.spent += cost
             self.n_tokens += n_tokens
             self.n_answers += 1
+
+    @property
+    def _is_guessing(self) -> bool:
+        """Whether the cost of a request is unknown, and enough are in flight to learn it."""
+        limited = self.max_cost is not None or self.max_tokens_total is not None
+        return limited and not self.n_answers and self._under_way >= _FIRST
 
     def _exceeded(self) -> str:
         """Describe the limit that another request would exceed; "" if there is none."""

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from importlib import import_module
@@ -129,7 +130,7 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     if near:
         hint = f"did you mean {by_plain[near[0]]!r}?"
     elif by_plain:
-        hint = f"the names are {', '.join(by_plain.values())}"
+        hint = f"the names are {', '.join(by_plain.values())}; write module:object for your own"
     else:
         hint = "no installed package provides one; use package.module:object"
     raise PluginError(f"there is no {singular(kind)} {name!r}; {hint}")
@@ -164,7 +165,10 @@ def imported(kind: str, name: str, place: str) -> Any:
     file, dot, attribute = place.rpartition(".py:")
     if dot:
         importable = f"{PurePath(file).name}:{attribute}"
-        raise PluginError(f"{what}: write {importable}, the module without .py, from its folder")
+        how = "" if {"", str(Path.cwd())} & {*sys.path} else " with PYTHONPATH=."
+        raise PluginError(
+            f"{what}: write {importable}, the module without .py, from its folder{how}"
+        )
     match = EntryPoint.pattern.match(place)
     if match is None or not match["attr"]:
         raise PluginError(f"{what}: {place!r} is not package.module:object")
@@ -187,6 +191,33 @@ def imported(kind: str, name: str, place: str) -> Any:
         raise PluginError(f"{what}: {error}") from error
 
 
-def quietly() -> contextlib.AbstractContextManager[Any]:
-    """Redirect standard output while a plugin runs, since it is reserved for results."""
-    return contextlib.redirect_stdout(sys.stderr)
+class _Quiet(contextlib.AbstractContextManager[None]):
+    """Redirect standard output while a plugin runs, since it is reserved for results.
+
+    Threads share standard output: the first one redirects it, and the last one restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n = 0
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n == 0:
+                self._before, sys.stdout = sys.stdout, sys.stderr
+            self._n += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._n -= 1
+            if self._n == 0:
+                sys.stdout = self._before
+
+
+_QUIET = _Quiet()
+
+
+def quietly() -> contextlib.AbstractContextManager[None]:
+    """Return a context in which standard output is standard error."""
+    return _QUIET

@@ -29,18 +29,15 @@ def compared_runs(
 ) -> RunComparison:
     """Compare two runs by the requested metrics, or by default the main ones.
 
-    By default, rollout runs are compared by their main metrics and other runs by all stored
-    metrics; an empty sequence compares all metrics. For the options, see `compare_runs`.
+    An empty sequence compares all metrics. For the options, see `compare_runs`.
     """
     from eval_toolkit.graders.stored import stored_metrics
 
-    if metrics is None:
-        metrics = common_kind(runs).compared_metrics(runs)
     return compare_runs(
         runs[0],
         runs[1],
         specs=stored_metrics(runs),
-        metrics=list(metrics or ()) or None,
+        metrics="all" if metrics is not None and not metrics else metrics,
         by=list(dict.fromkeys(by)) or None,
         pairs=pairs,
         match=match,

@@ -332,10 +332,10 @@ def _overview(
     mains = _mains(runs, names, firsts)
     adjusted = _holm(firsts)
     rows = [
-        [name, *_told(cell, p)] if cell is not None else [name, None, _untested(found), *[None] * 3]
+        [name, *_told(cell, p)] if cell is not None else [name, _untested(found), *[None] * 4]
         for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
     ]
-    header = ["run", "metric", "it is", "difference", "p", "p (Holm)"]
+    header = ["run", "it is", "difference", "metric", "p", "p (Holm)"]
     values = {
         name: _drawable(cell, (names[0], name), _verdict(cell, p))
         for name, cell, p in zip(names[1:], firsts, adjusted, strict=True)
@@ -411,9 +411,9 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
     place = cell.slice if cell.part == WHOLE else cell.part
     where = "" if place in ("", WHOLE) else f", {place}"
     return [
-        f"{cell.metric}{where}",
         Status(_verdict(cell, adjusted)),
         Estimate(cell.delta, cell.ci_low, cell.ci_high, "+"),
+        f"{cell.metric}{where}",
         Number(cell.p_value, "p"),
         Number(adjusted, "p"),
     ]

@@ -11,7 +11,7 @@ from eval_toolkit.report.main_result import plain_words
 from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.report.sections import Section, Wanted
-from eval_toolkit.report.trust import trust_of
+from eval_toolkit.report.trust import Fact, trust_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
 
@@ -63,7 +63,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
                 ),
             ],
             "claims": claims_shown(wanted.claims),
-            "trust": trust_of(run, cell, block),
+            "trust": [*trust_of(run, cell, block), *_required(wanted, cell)],
             "bug": bool(broken),
             "tiles": _tiles(run, block, cell, several=len(scorers) > 1),
             "groups": [_shown(group, scorers, reasons) for group in groups],
@@ -98,6 +98,15 @@ def claims_shown(report: ClaimReport | None) -> dict[str, Any] | None:
         "failed": report.has_failures(),
         "table": claims_table(report),
     }
+
+
+def _required(wanted: Wanted, cell: Cell | None) -> list[Fact]:
+    """Return what to pass for a verdict of pass or fail, if no claims were passed."""
+    if wanted.claims is not None or cell is None or not cell.has_value:
+        return []
+    side = "--max" if cell.higher_is_better is False else "--min"
+    said = f"nothing yet; for pass or fail: eval-toolkit gate RUN {side} {cell.name}=LIMIT"
+    return [Fact("required", said, "unknown")]
 
 
 def _against_samples(run: Run) -> list[str]:

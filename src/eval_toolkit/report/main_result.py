@@ -74,14 +74,19 @@ def catches(run: Run, one: Scored, confidence: float) -> str:
         share += " of"
     n_alarms, n_negative = int((~right[~positive]).sum()), int((~positive).sum())
     return (
-        f"Catches {share} {positives_of(run)} {ends}; {n_alarms:,} of {n_negative:,} false "
-        f"alarms at threshold {threshold:.4g}"
+        f"Catches {share} {positives_of(run)} {ends}; false alarms on {n_alarms:,} of "
+        f"{n_negative:,} {negatives_of(run)}, at threshold {threshold:.4g}"
     )
 
 
 def positives_of(run: Run) -> str:
     """Return the label of the positive class as the user wrote it, or "positives"."""
     return label_names(run).get(1, "positives")
+
+
+def negatives_of(run: Run) -> str:
+    """Return the label of the negative class as the user wrote it, or "negatives"."""
+    return label_names(run).get(0, "negatives")
 
 
 def _ranks(block: Block) -> str:

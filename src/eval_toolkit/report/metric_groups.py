@@ -41,6 +41,14 @@ _DISPLAYED = {
     "log_loss": "log-loss",
 }
 _PATTERNS = (
+    (
+        re.compile(r"op_precision_at_([-0-9.e]+)"),
+        "share of rows scored {} or more that are positive",
+    ),
+    (re.compile(r"op_recall_at_([-0-9.e]+)"), "share of positive rows scored {} or more"),
+    (re.compile(r"op_fpr_at_([-0-9.e]+)"), "share of negative rows scored {} or more"),
+    (re.compile(r"op_f1_at_([-0-9.e]+)"), "harmonic mean of precision and recall at threshold {}"),
+    (re.compile(r"op_accuracy_at_([-0-9.e]+)"), "share of rows on the right side of threshold {}"),
     (re.compile(r"asr@(\d+)"), "the target failed in at least one of {} rollouts"),
     (re.compile(r".+_pass@(\d+)"), "at least one of {} attempts is correct"),
     (re.compile(r".+_pass\^(\d+)"), "all of {} attempts are correct"),

@@ -212,7 +212,7 @@ def _data(manifest: Mapping[str, Any]) -> Iterator[Fact]:
             if isinstance(rows, Mapping)
             else ""
         )
-        yield str(dataset.get("path")), f"{counts} rows" if counts else "", False
+        yield str(dataset.get("path") or "rows"), f"{counts} rows" if counts else "", False
         if dataset.get("revision"):
             yield "revision", str(dataset["revision"]), True
         files = dataset.get("files")

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.display import Table
-from eval_toolkit._internal.display.to_html import html_name, html_table
+from eval_toolkit._internal.display.to_html import html_name, html_table, html_text
 from eval_toolkit._internal.words import number, p_value, value_and_ends, visible
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
@@ -99,6 +99,23 @@ def _name(name: object, limit: int) -> "Markup":
     return Markup(html_name(name, limit))  # noqa: S704 - all text is escaped
 
 
+def _whole(text: object, limit: int) -> "Markup":
+    """Return a sentence whose intervals stay on one line."""
+    from markupsafe import Markup
+
+    shown = re.sub(r"\[[^][]{1,32}\]", r'<span class="whole">\g<0></span>', html_text(text, limit))
+    return Markup(shown)  # noqa: S704 - all text is escaped
+
+
+def _verdict(text: object, limit: int) -> "Markup":
+    """Return a sentence with what follows its first semicolon in smaller letters."""
+    from markupsafe import Markup
+
+    first, sign, rest = str(text).partition("; ")
+    more = f'; <span class="rest">{_whole(rest, limit)}</span>' if sign else ""
+    return Markup(_whole(first, limit) + Markup(more))  # noqa: S704 - all text is escaped
+
+
 def _side_by_side(blocks: Sequence[Block]) -> list[Block | list[Block]]:
     """Return the blocks without group titles, with answer and reference in the same row."""
     lines: list[Block | list[Block]] = []
@@ -145,9 +162,12 @@ _FILTERS: Mapping[str, Any] = {
     "value_and_ends": value_and_ends,
     "visible": visible,
     "name": _name,
+    "whole": _whole,
+    "verdict": _verdict,
     "json_script": json_script,
     "table": _table,
     "block_type": lambda block: type(block).__name__,
     "side_by_side": _side_by_side,
+    "moment": lambda when: visible(when, 40).replace("T", " ").replace("Z", " UTC"),
     "count": lambda value: "" if value is None else f"{value:,}",
 }

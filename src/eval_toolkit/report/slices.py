@@ -233,6 +233,8 @@ def _lead(blocks: Sequence[Block], main: str, whole: str, what: str) -> str:
     if len(known) < 2:
         return f"{told}."
     low, high = min(known), max(known)
+    if low[0] == high[0]:
+        return f"{told}: {blocks[0].scorer} has {number(low[0])} on every {what}."
     return (
         f"{told}: {blocks[0].scorer} ranges from {number(low[0])} on {low[1]} to {number(high[0])} "
         f"on {high[1]}. Each {what} has fewer rows: consider the intervals before ranking them."

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.display import Count, Estimate, Number, Rows, Table
 from eval_toolkit._internal.tables.sources import checked_place, connection, plain_errors
 from eval_toolkit._internal.validation import IntArray
-from eval_toolkit._internal.words import number
+from eval_toolkit._internal.words import percent_and_ends
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.inference import clustered_rate, score_interval
 from eval_toolkit.inference.survival_data import no_event_bound
@@ -192,10 +192,11 @@ def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
 def _lead(curve: Mapping[str, Any]) -> str:
     """Return a sentence on the failures by the first and by the last observed turn."""
     times, held = list(curve["times"]), list(curve["survival"])
-    first = f"By turn {Count(times[0])} the target had failed in {number(1.0 - held[0])}"
+    shares = [percent_and_ends(1.0 - one)[0] for one in (held[0], held[-1])]
+    first = f"By turn {Count(times[0])} the target had failed in {shares[0]} of conversations"
     if len(times) == 1:
-        return f"{first} of conversations."
-    last = f"by turn {Count(times[-1])} in {number(1.0 - held[-1])} of conversations"
+        return f"{first}."
+    last = f"by turn {Count(times[-1])} in {shares[1]}"
     half = next((time for time, share in zip(times, held, strict=True) if share <= 0.5), None)
     median = "" if half is None else f" Half of them had failed by turn {Count(half)}."
     return f"{first}, {last}.{median}"

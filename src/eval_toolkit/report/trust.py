@@ -98,7 +98,7 @@ def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
     absent = [
         f"{n:,} {what}"
         for n, what in (
-            (n_errors, "failed"),
+            (n_errors, "broke" if kind_named(run.kind).words.multi_turn else "failed"),
             (n_skipped, "were cut short or not scored"),
             (sum(one.n_absent for one in scored) if not (n_errors or n_skipped) else 0, "no score"),
         )

@@ -359,7 +359,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
         rank=when,
         said=texts,
         spread="category",
-        lead=f"{len(records):,} conversations about {units:,} seed prompts.{rule}",
+        lead=f"{len(records):,} conversations from {units:,} seed prompts.{rule}",
         notes=[silent] if scoring.decides is None else [],
     )
 

@@ -17,7 +17,7 @@ WORDS = Words(
     wrong="failed",
     broke="no outcome, see below",
     menu="Conversations",
-    title="Conversation",
+    title="Conversations",
     unanswered="The run contains no turns of this conversation.",
     multi_turn=True,
     export="a run without its turns",
@@ -53,9 +53,10 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
     for who in ("tester", "target"):
         speaker = system.get(who)
         if isinstance(speaker, Mapping):
-            # Function names are followed by a hash.
             named = str(speaker.get("name"))
-            yield f"{who} {named.partition(':')[0] if speaker.get('kind') == 'function' else named}"
+            if speaker.get("kind") == "function":  # where it is defined, its name, and a hash
+                named = named.partition(":")[0].rpartition("<locals>.")[2]
+            yield f"{who} {named}"
     depth = config.get("depth")
     if depth:
         yield "1 turn" if depth == 1 else f"up to {depth} turns"

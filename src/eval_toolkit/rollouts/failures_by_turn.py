@@ -181,9 +181,11 @@ def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
             Estimate(one.get("delta"), one.get("ci_low"), one.get("ci_high"), "+").split()
         ]
     ]
+    # A mean over branches is what a share of conversations is without branches.
+    policy = "" if found["policy"] == "expectation" else f", policy {found['policy']}"
     title = (
-        f"failures by turn: conversations in which the target has failed, "
-        f"{found['n_seeds']} common seeds, policy {found['policy']}"
+        "failures by turn: share of conversations in which the target has failed by then, "
+        f"{found['n_seeds']} common seeds{policy}"
     )
     table = Table(["by turn", "A", "B", "B - A", "interval"], rows, title)
     return [table], list(_reasons(found["turns"]))

@@ -24,6 +24,7 @@ from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.legacy_results import parts_of_records
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.manifest_checks import manifest_problem, results_problem
+from eval_toolkit.runs.stopped import why_stopped
 from eval_toolkit.runs.table import Layout, from_table, units_of
 from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE
@@ -361,9 +362,8 @@ def _unfinished(folder: Path) -> ArtifactError:
     holder = lock_holder(folder)
     if holder:
         return _RunningError(f"{folder}: the run is being written ({holder})")
-    return ArtifactError(
-        f"{folder}: the run is incomplete: the command that wrote it did not finish"
-    )
+    why = why_stopped(folder) or "the command that wrote it did not finish"
+    return ArtifactError(f"{folder}: the run is incomplete: {why}")
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:

@@ -8,10 +8,11 @@ from typing import Any
 
 from eval_toolkit._internal.files import limits, private_folder, read_regular, sync_folder
 from eval_toolkit.artifacts.strict_json import parse_bytes
-from eval_toolkit.errors import ArtifactError
+from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
 from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.manifest_checks import manifest_problem
+from eval_toolkit.runs.stopped import STOPPED, note_stop
 from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_content
 from eval_toolkit.scorecards import Records
 
@@ -57,7 +58,7 @@ class OpenRun:
             Writing(self.path, head).write(content)
             self._finished = True
             self.journal_path.unlink(missing_ok=True)
-            (self.path / SO_FAR).unlink(missing_ok=True)
+            _forget_interim(self.path)
         return Run.open(self.path)
 
 
@@ -110,6 +111,9 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
                 opened = _opened(folder, manifest)
             try:
                 yield opened
+            except (ModelError, KeyboardInterrupt) as stop:
+                note_stop(folder, stop)
+                raise
             finally:
                 if opened.begun is None and not opened._finished:
                     _forget_if_nothing_was_done(opened)
@@ -141,6 +145,7 @@ def _opened(folder: Path, manifest: Mapping[str, Any]) -> OpenRun:
             )
         Writing(folder, manifest_head(manifest, {}, folder)).begin()
         sync_folder(folder)
+    (folder / STOPPED).unlink(missing_ok=True)
     complete = begun is not None and begun.get("status") == "complete"
     return OpenRun(folder, begun, Run.open(folder) if complete else None)
 
@@ -157,6 +162,11 @@ def _begun(folder: Path) -> dict[str, Any] | None:
     return found
 
 
+def _forget_interim(folder: Path) -> None:
+    for name in (SO_FAR, STOPPED):
+        (folder / name).unlink(missing_ok=True)
+
+
 def _forget_if_nothing_was_done(opened: OpenRun) -> None:
     """Remove the files of `open_run` if the journal has no entries."""
     journal = opened.journal_path
@@ -166,4 +176,5 @@ def _forget_if_nothing_was_done(opened: OpenRun) -> None:
             if stream.read(1):
                 return
         journal.unlink()
+    _forget_interim(opened.path)
     (opened.path / MANIFEST).unlink(missing_ok=True)

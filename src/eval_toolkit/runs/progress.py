@@ -21,6 +21,7 @@ from eval_toolkit.models.runner.journal_tail import (
 from eval_toolkit.runs.folder import MANIFEST, kind_of, run_head
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
+from eval_toolkit.runs.stopped import why_stopped
 
 _WINDOW_S = 30.0
 _SHORTEST_S = 1.0
@@ -78,6 +79,8 @@ class RunProgress(Displayed):
     """Number of unreadable lines in the journal, not counting an incomplete last line."""
     started_at: str | None = None
     """Start time in UTC; for a resumed run, the time at which it was first started."""
+    stopped: str = ""
+    """Reason why an incomplete run ended, such as its maximum cost; "" if unknown."""
     last_at: str | None = None
     """Time of the last finished request in UTC."""
     rate: float | None = None
@@ -192,6 +195,7 @@ def read_progress(folder: str | Path, *, since: Position | None = None) -> RunPr
         judges=so_far.judges.counts(),
         n_garbled=so_far.n_garbled,
         started_at=manifest.get("captured_at"),
+        stopped=why_stopped(path) if holder is None else "",
         last_at=None if so_far.modified is None else _utc(so_far.modified),
         rate=None if holder is None else position.rate,
         position=position,

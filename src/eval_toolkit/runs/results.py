@@ -14,7 +14,7 @@ from typing import Any
 
 from eval_toolkit._internal.display import Table, Tabled
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.metric_specs.names import stored_name
+from eval_toolkit.metric_specs.names import named, stored_name
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.runs.cells import absent_cell, cell_table, read_cell
 from eval_toolkit.runs.legacy_results import in_one_shape
@@ -440,12 +440,23 @@ class Results(Tabled):
         names = list(dict.fromkeys(filter(None, metrics)))
         return MissingColumnError(
             f"there is no metric {target.metric!r}; {_hint(target.metric, names)}"
+            f"{_computed(target.metric, names)}"
         )
 
     def _several(self, target: Address, found: Sequence[ResultCell]) -> InvalidInputError:
         shown = " or ".join(repr(self.address(one)) for one in found[:_SHOWN])
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return InvalidInputError(f"{str(target)!r} is ambiguous; write {shown}{more}")
+
+
+def _computed(metric: str | None, stored: Sequence[str]) -> str:
+    """Return how to compute a metric of scores that a run of scores does not store."""
+    scored = {"pr_auc", "roc_auc", "brier", "log_loss"} & {*stored}
+    try:
+        known = bool(scored) and named(str(metric)) is not None
+    except InvalidInputError:
+        known = False
+    return f"; to compute it, score the rows again with --metric {metric}" if known else ""
 
 
 def _same(name: str, pairs: Mapping[str, str]) -> bool:

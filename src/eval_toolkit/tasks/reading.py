@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit._internal import tables
-from eval_toolkit._internal.files import is_file
+from eval_toolkit._internal.files import is_file, named_alike
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
 Row = dict[str, Any]
@@ -19,7 +19,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     an error.
     """
     if not is_file(path):
-        raise MissingFileError(f"{path}: no such file")
+        raise MissingFileError(f"{path}: no such file{named_alike(path)}")
     if only_named and tables.media_type_of(path) != tables.JSON:
         raise InvalidInputError(f"{path}: the file contains a single split, which is not {split!r}")
 

@@ -550,13 +550,13 @@ THREE = ["x"] * 10 + ["y"] * 20 + ["z"] * 30
 
 def test_a_macro_difference_that_does_not_vary_has_an_interval(tmp_path):
     a = part_run(tmp_path, "a", [1.0] * 60, THREE)
-    cell = compare_runs(a, a)["q", "m", "right_macro"]
+    cell = compare_runs(a, a, metrics=["right_macro"])["q", "m", "right_macro"]
     expected = paired_macro_interval([(0, 0, 10), (0, 0, 20), (0, 0, 30)])
     assert (cell.ci_low, cell.ci_high) == (expected.ci_low, expected.ci_high)
     assert cell.ci_low < 0.0 < cell.ci_high
     assert (cell.p_value, cell.verdict) == (1.0, "no significant difference")
     b = part_run(tmp_path, "b", [0.0] * 10 + [1.0] * 50, THREE)
-    cell = compare_runs(a, b)["q", "m", "right_macro"]
+    cell = compare_runs(a, b, metrics=["right_macro"])["q", "m", "right_macro"]
     assert (cell.delta, cell.verdict) == (pytest.approx(-1 / 3), "worse")
     reach = cell.ci_high - cell.delta  # which is as far as 1.96 standard errors
     assert cell.p_value == pytest.approx(2 * norm.sf(norm.ppf(0.975) / 3 / reach), rel=1e-6)
@@ -565,7 +565,29 @@ def test_a_macro_difference_that_does_not_vary_has_an_interval(tmp_path):
     card = summarise(real, [ms.mean_of("right")], by="subject", macro=True).to_dict()
     c = make_run(tmp_path, "c", {("q", "m"): real}, specs=(), blocks={("q", "m"): card})
     cell = compare_runs(c, c)["q", "m", "right_macro"]
-    assert (cell.ci_low, cell.reason) == (None, "the differences do not vary within parts")
+    assert cell.ci_low is None
+    assert cell.reason.startswith("the differences do not vary within parts")
+
+
+def test_a_mean_over_parts_counts_in_the_family_only_if_it_is_judged(tmp_path):
+    rng = np.random.default_rng(3)
+    a, b = (
+        part_run(tmp_path, name, (rng.random(60) < share).astype(float), THREE)
+        for name, share in (("a", 0.5), ("b", 0.75))
+    )
+    plain, macro = compare_runs(a, b).cells
+    assert (plain.metric, macro.metric) == ("right", "right_macro")
+    assert plain.p_adjusted == plain.p_value < 1
+    assert (macro.p_value, macro.p_adjusted, macro.verdict) == (None, None, "not tested")
+    assert macro.reason == "a mean over parts is tested beside its metric only if requested by name"
+    judged = compare_runs(a, b, metrics=["right", "right_macro"]).cells
+    expected = correct_p_values([cell.p_value for cell in judged], method="holm")
+    assert [cell.p_adjusted for cell in judged] == expected.tolist()
+    assert judged[0].p_value == plain.p_value < judged[0].p_adjusted
+    ends = ("value_a", "value_b", "delta", "ci_low", "ci_high")
+    assert [getattr(judged[1], one) for one in ends] == [getattr(macro, one) for one in ends]
+    alone = compare_runs(a, b, metrics=["right_macro"]).cells[0]
+    assert alone.p_adjusted == alone.p_value == judged[1].p_value
 
 
 def test_a_column_that_one_run_lacks_is_skipped_with_the_reason(tmp_path):

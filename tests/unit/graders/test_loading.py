@@ -1,5 +1,7 @@
 """Names, options and versions of graders."""
 
+from os.path import isabs
+
 import pytest
 from tests.support.each import each
 
@@ -88,7 +90,7 @@ def test_a_grader_is_returned_as_it_is():
         ({"ignore_case": True}, InvalidInputError, "does not name a grader"),
         (3, InvalidTypeError, "3 is not a grader"),
         (ExactMatch, InvalidTypeError, "is not a grader"),
-        ("json:loads", InvalidInputError, "grader 'json:loads'"),
+        ("json:JSONDecoder", PluginError, "JSONDecoder, which is not a valid Grader: it lacks"),
         (
             "string:digits",
             PluginError,
@@ -100,6 +102,12 @@ def test_what_is_wrong_is_said_in_one_line(given, error, message):
     with pytest.raises(error, match=message) as caught:
         load_grader(given)
     assert "\n" not in str(caught.value)
+
+
+def test_a_function_by_its_name_grades_answers():
+    grader = load_grader("os.path:isabs")
+    assert grader.grade(Completion("/etc", ground_truth="")) == {"isabs": 1.0}
+    assert load_grader(isabs).version == grader.version
 
 
 def test_defaults_by_kind_of_response():

@@ -1,6 +1,7 @@
 """Names to objects: ours, entry points, package.module:object, and what is said when neither fits."""
 
 import sys
+import threading
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -28,6 +29,7 @@ from eval_toolkit.plugins import (
     load_plugin,
     make_plugin,
 )
+from eval_toolkit.plugins.names import quietly
 from eval_toolkit.protocols import LeakageCheck
 from eval_toolkit.rollouts.attacks import load_attack
 from eval_toolkit.rollouts.scorers import load_scorer
@@ -413,3 +415,27 @@ class TestLoaders:
         loader: Any = type("Loader", (), {"load_splits": staticmethod(given), "describe": dict})()
         with pytest.raises(PluginError, match=f"loader 'mine': {message}"):
             loaded_splits(loader, "mine")
+
+
+def test_threads_that_load_plugins_leave_standard_output_as_it_was() -> None:
+    before, first, second = sys.stdout, threading.Event(), threading.Event()
+
+    def load(entered: threading.Event, leave: threading.Event) -> None:
+        with quietly():
+            entered.set()
+            leave.wait(60)
+
+    # The first one in is the first one out, so each would restore what the other one had set.
+    done = threading.Event()
+    threads = [
+        threading.Thread(target=load, args=(first, second)),
+        threading.Thread(target=load, args=(second, done)),
+    ]
+    threads[0].start()
+    first.wait(60)
+    threads[1].start()
+    threads[0].join()
+    assert sys.stdout is sys.stderr
+    done.set()
+    threads[1].join()
+    assert sys.stdout is before

@@ -51,7 +51,7 @@ class TestRows:
         scores = [0.8] * 60 + [0.2] * 20 + [0.9] * 6 + [0.1] * 114
         run = written_rows(tmp_path, labels, scores, cells=OK)
         assert said(run) == (
-            "Catches 75 % of positives [65–83 %]; 6 of 120 false alarms at threshold 0.5"
+            "Catches 75 % of positives [65–83 %]; false alarms on 6 of 120 negatives, at threshold 0.5"
         )
 
     def test_the_class_has_the_name_of_the_user(self, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_scorer_of_the_end_says_nothing_before() -> None:
 
 def test_the_lead_says_when(rollout_run: Run) -> None:
     assert section_of(rollout_run).lead == (
-        "By turn 1 the target had failed in 0.286, by turn 2 in 0.571 of conversations. "
+        "By turn 1 the target had failed in 29 % of conversations, by turn 2 in 57 %. "
         "Half of them had failed by turn 2."
     )
 
@@ -157,7 +157,7 @@ def test_one_turn(tmp_path: Path) -> None:
     system = System(Static(), ScriptedModel("You fool.", name="target"), SCORER)
     run = run_rollouts(system, SEEDS, tmp_path / "r", depth=1).run
     assert run is not None
-    assert section_of(run).lead == "By turn 1 the target had failed in 1.000 of conversations."
+    assert section_of(run).lead == "By turn 1 the target had failed in 100 % of conversations."
 
 
 def test_runs_of_other_kinds_have_none(rows_run: Run, judged_run: Run) -> None:

@@ -15,6 +15,7 @@ from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.models.runner import Journal, read_outcomes
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.report.comparison_page import compared_runs
 from eval_toolkit.rollouts import (
     Budget,
     SeedPrompt,
@@ -496,7 +497,11 @@ def test_two_targets_are_compared_on_the_same_seeds(tmp_path):
     assert cell.n_units == 12
     assert cell.p_value == pytest.approx(chi2.sf(9, 1))  # nine discordant seeds, all one way
     assert cell.verdict == "better"
-    every = compare_runs(tmp_path / "a", tmp_path / "b")
+    main = compare_runs(tmp_path / "a", tmp_path / "b")
+    runs = [Run.open(tmp_path / name) for name in "ab"]
+    assert main.cells == compared_runs(runs).cells, "as the command and the report"
+    every = compare_runs(tmp_path / "a", tmp_path / "b", metrics="all")
+    assert {one.metric for one in main.cells} < {one.metric for one in every.cells}
     tested = [cell for cell in every.cells if cell.p_value is not None]
     (again,) = (cell for cell in tested if cell.metric == "attack_success")
     assert (again.p_value, again.p_adjusted) == (cell.p_value, len(tested) * cell.p_value)

@@ -66,7 +66,7 @@ def html_table(table: Table, *, sortable: bool = False) -> str:
     True
     """
     title = html_text(table.title)
-    caption = f"<caption>{title}</caption>" if table.title else ""
+    caption = f"<caption><span>{title}</span></caption>" if table.title else ""
     head = "".join(
         f'<th scope="col"{_attributes("num" if column.numeric else "")}>{html_name(column.name, 2000)}</th>'
         for column in table.columns

@@ -14,10 +14,17 @@ def text_table(table: Table) -> str:
     ------  -----
     f1      1,200
     of all rows
+
+    A header without names is left out.
+
+    >>> print(text_table(Table(["", ""], [["samples", 60]])))
+    samples  60
     """
     lines = [[one_line(cell) for cell in line] for line in (table.header, *table.texts())]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
+    lines[1:1] = [["-" * width for width in widths]]
+    if not any(table.header):
+        del lines[:2]
     body = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines

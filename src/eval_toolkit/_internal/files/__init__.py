@@ -29,6 +29,6 @@ __all__, __getattr__ = names_on_use(
             "check_gzip is_gzip lines_of open_for_appending open_regular pieces_of "
             "read_regular read_unpacked read_up_to"
         ),
-        "existence": "is_file is_folder is_there",
+        "existence": "is_file is_folder is_there named_alike",
     },
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval_toolkit._internal.files import is_file, is_there
+from eval_toolkit._internal.files import is_file, is_there, named_alike
 from eval_toolkit._internal.tables.spool import STDIN, shown, stdin_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
@@ -137,7 +137,7 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
 
 def check_file(path: Path) -> None:
     if not is_there(path):
-        raise MissingFileError(f"{path}: no such file")
+        raise MissingFileError(f"{path}: no such file{named_alike(path)}")
     if not is_file(path):
         pipe = " (a pipe is read from standard input: pass -)" if path.is_fifo() else ""
         raise ArtifactError(f"{path}: not a file{pipe}")

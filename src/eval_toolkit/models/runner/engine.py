@@ -293,8 +293,8 @@ class _Asking:
         except Exception as failure:  # a model may raise anything; other jobs continue
             error = _error_info(failure)
             if error.kind in ModelError.FATAL:
-                gone = error.kind == "unreachable"
-                why = "requests stopped" if gone else "the model cannot be used"
+                usable = error.kind in ("unreachable", "budget")
+                why = "requests stopped" if usable else "the model cannot be used"
                 raise self._stopped(error, why) from failure
             self.outcomes[n] = self._finished(job, error=error)
             self._give_up_if_hopeless(error)
