@@ -133,8 +133,9 @@ test test-coverage explore: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test test-coverage explore: export OPENBLAS_NUM_THREADS = 1
 test test-coverage explore: export OMP_NUM_THREADS = 1
 test test-coverage explore: export PYTHONDONTWRITEBYTECODE =
-# Processes that run the tests, more than two cores: tests wait for servers, browsers and limits. make test JOBS=8.
-JOBS ?= 4
+# One process more than two cores: tests wait for servers, browsers and limits, but each process
+# spends 10 s on collecting them. make test JOBS=8.
+JOBS ?= 3
 
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed

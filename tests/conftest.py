@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from eval_toolkit import provenance
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.embedded import EmbeddedModel, model_path
+from eval_toolkit.plugins import names
 
 # A shell that runs the tests in the background makes them deaf to Ctrl-C, and their children too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -96,6 +98,26 @@ def _git_is_asked_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provenance, "_output", remembered)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_asked_once() -> Iterator[None]:
+    """Remember which plugins are installed: each look reads a file of every package.
+
+    Tests that put folders of their own on the path are not remembered.
+    """
+    ask, known, places = names.entry_points, {}, frozenset(sys.path)
+
+    def remembered(*, group: str) -> Any:
+        if not places.issuperset(sys.path):
+            return ask(group=group)
+        if group not in known:
+            known[group] = ask(group=group)
+        return known[group]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "entry_points", remembered)
         yield
 
 
