@@ -50,6 +50,7 @@ def script(
     """The project's script in this process, in an empty folder: what it prints."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(PROJECT / "src")
+    monkeypatch.setenv("PYTHONHASHSEED", "42")  # the script sets it, and would leave it set
 
     def run(*words: str) -> str:
         from injection_guard.evaluate import main
