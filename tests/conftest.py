@@ -43,18 +43,23 @@ settings.register_profile(
 settings.load_profile("fixed")
 EXPLORED = 10
 """Times as many examples as a test asks for, with the profile "explore"."""
+FIXED = 0.5
+"""The same for the properties of whole runs and catalogues: examples there take 20 ms and more."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Give each test of Hypothesis its many more examples where `make explore` asks for them."""
     function = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
     own = getattr(function, "_hypothesis_internal_use_settings", None)
-    if own is None or settings.get_current_profile_name() != "explore":
+    exploring = settings.get_current_profile_name() == "explore"
+    times = EXPLORED if exploring else FIXED if "properties" in item.path.parts else 1
+    if own is None or times == 1:
         return
-    if not hasattr(function, "explored"):  # parametrised ones share their function
-        function.explored = True
-        more = settings(own, max_examples=EXPLORED * own.max_examples)
-        function._hypothesis_internal_use_settings = more
+    if not hasattr(function, "resized"):  # parametrised ones share their function
+        function.resized = True
+        least = min(10, own.max_examples)
+        some = settings(own, max_examples=max(least, round(times * own.max_examples)))
+        function._hypothesis_internal_use_settings = some
 
 
 def pytest_collection() -> None:
