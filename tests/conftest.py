@@ -86,15 +86,18 @@ def _no_waiting_for_disks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _git_is_asked_once() -> Iterator[None]:
-    """Remember what git says of this checkout: every stored run asks three times, in a process each."""
+def _programs_are_asked_once() -> Iterator[None]:
+    """Remember what git says of this checkout, and a driver of this machine.
+
+    Every stored run asks five times, in a process each.
+    """
     ask, known = provenance._output, {}
 
     def remembered(
         command: list[str], cwd: Any = None, variables: Mapping[str, str] | None = None
     ) -> str | None:
-        folder = Path(cwd or ".").resolve()
-        if command[0] != "git" or not folder.is_relative_to(CHECKOUT):
+        folder = CHECKOUT if command[0] == "nvidia-smi" else Path(cwd or ".").resolve()
+        if command[0] not in ("git", "nvidia-smi") or not folder.is_relative_to(CHECKOUT):
             return ask(command, cwd, variables)
         key = (*command, folder, os.environ.get("PATH"), *sorted((variables or {}).items()))
         if key not in known:
