@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eval_toolkit._internal import tables
+from eval_toolkit._internal.files import limits
 from eval_toolkit._internal.tables import parquet_pages
 from eval_toolkit._internal.tables.sources import checked_place, connection, literal
 from eval_toolkit.artifacts.strict_json import json_bytes
@@ -41,13 +42,16 @@ def write(path: Path, query: str) -> Path:
 
 
 @pytest.mark.parametrize("cell", ["{}", "CAST({} AS BLOB)", "[{}]"])
-def test_one_long_text_that_each_row_repeats(tmp_path: Path, cell: str) -> None:
+def test_one_long_text_that_each_row_repeats(
+    tmp_path: Path, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A dictionary holds it once; in memory it is there for each row."""
+    monkeypatch.setattr(limits, "TEXT_BYTES", limits.TEXT_BYTES // 10)
     text = cell.format("repeat('a', 300000)")
-    path = write(tmp_path / "a.parquet", f"FROM range(2000) SELECT {text} AS t")
-    assert path.stat().st_size < 1_000_000
+    path = write(tmp_path / "a.parquet", f"FROM range(200) SELECT {text} AS t")
+    assert path.stat().st_size < 100_000
     for kind in ("texts", "labels", "columns"):
-        with pytest.raises(ArtifactError, match=r"its strings have 6\d{8} bytes"):
+        with pytest.raises(ArtifactError, match=r"its strings have 6\d{7} bytes"):
             tables.read_table(path, **{kind: ["t"]})
 
 
