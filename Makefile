@@ -133,8 +133,9 @@ test test-coverage explore: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test test-coverage explore: export OPENBLAS_NUM_THREADS = 1
 test test-coverage explore: export OMP_NUM_THREADS = 1
 test test-coverage explore: export PYTHONDONTWRITEBYTECODE =
-# Processes that run the tests, more than two cores: tests wait for servers, browsers and limits. make test JOBS=8.
-JOBS ?= 4
+# One process more than two cores: tests wait for servers, browsers and limits, but each process
+# spends 10 s on collecting them. make test JOBS=8.
+JOBS ?= 3
 
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
@@ -146,13 +147,13 @@ test-coverage: $(VENV)/coverage.stamp ## the tests, and how much of the sources 
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed \
 		--cov --cov-report=term --cov-fail-under=$(FLOOR)
 
-explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples
+explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples and more
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
 
 escapes: $(VENV)/dev.stamp ## hostile programs at every level of the sandbox, as root and as an ordinary user: a table
 	PYTHONPATH=src:. $(BIN)/python -m tests.faults.escape_table
 
-test-slow: $(VENV)/dev.stamp ## slow tests: coverage and error rates of single methods
+test-slow: $(VENV)/dev.stamp ## slow tests: coverage and error rates of single methods, every flipped bit of a Parquet file
 	$(BIN)/python -m pytest -q -m slow -s
 
 MINUTES ?= 5

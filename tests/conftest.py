@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from eval_toolkit import provenance
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.embedded import EmbeddedModel, model_path
+from eval_toolkit.plugins import names
 
 # A shell that runs the tests in the background makes them deaf to Ctrl-C, and their children too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -41,18 +43,23 @@ settings.register_profile(
 settings.load_profile("fixed")
 EXPLORED = 10
 """Factor for the number of Hypothesis examples with the profile "explore"."""
+FIXED = 0.5
+"""The same for properties of whole runs and catalogues, whose examples take 20 ms and more."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Increase the number of Hypothesis examples for `make explore`."""
     function = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
     own = getattr(function, "_hypothesis_internal_use_settings", None)
-    if own is None or settings.get_current_profile_name() != "explore":
+    exploring = settings.get_current_profile_name() == "explore"
+    times = EXPLORED if exploring else FIXED if "properties" in item.path.parts else 1
+    if own is None or times == 1:
         return
-    if not hasattr(function, "explored"):  # parametrised ones share their function
-        function.explored = True
-        more = settings(own, max_examples=EXPLORED * own.max_examples)
-        function._hypothesis_internal_use_settings = more
+    if not hasattr(function, "resized"):  # parametrised ones share their function
+        function.resized = True
+        least = min(10, own.max_examples)
+        some = settings(own, max_examples=max(least, round(times * own.max_examples)))
+        function._hypothesis_internal_use_settings = some
 
 
 def pytest_collection() -> None:
@@ -79,15 +86,15 @@ def _no_waiting_for_disks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _git_is_asked_once() -> Iterator[None]:
-    """Cache the git state of this checkout, since every stored run would start three processes."""
+def _programs_are_asked_once() -> Iterator[None]:
+    """Cache the git state of this checkout and the GPU driver, since every run starts five processes."""
     ask, known = provenance._output, {}
 
     def remembered(
         command: list[str], cwd: Any = None, variables: Mapping[str, str] | None = None
     ) -> str | None:
-        folder = Path(cwd or ".").resolve()
-        if command[0] != "git" or not folder.is_relative_to(CHECKOUT):
+        folder = CHECKOUT if command[0] == "nvidia-smi" else Path(cwd or ".").resolve()
+        if command[0] not in ("git", "nvidia-smi") or not folder.is_relative_to(CHECKOUT):
             return ask(command, cwd, variables)
         key = (*command, folder, os.environ.get("PATH"), *sorted((variables or {}).items()))
         if key not in known:
@@ -96,6 +103,26 @@ def _git_is_asked_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provenance, "_output", remembered)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_asked_once() -> Iterator[None]:
+    """Remember which plugins are installed: each look reads a file of every package.
+
+    Tests that put folders of their own on the path are not remembered.
+    """
+    ask, known, places = names.entry_points, {}, frozenset(sys.path)
+
+    def remembered(*, group: str) -> Any:
+        if not places.issuperset(sys.path):
+            return ask(group=group)
+        if group not in known:
+            known[group] = ask(group=group)
+        return known[group]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "entry_points", remembered)
         yield
 
 

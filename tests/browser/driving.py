@@ -69,6 +69,16 @@ def missing() -> str | None:
     return f"{' and '.join(lacking)} missing; run `make browser`" if lacking else None
 
 
+UNUSED = (
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),  # two pages per window: ten times ours
+    # What playwright turns off; the last option of this name counts.
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "OptimizationHints"),
+    *("PaintHolding", "ThirdPartyStoragePartitioning", "NetworkTimeServiceQuerying"),
+)
+"""Features of the browser that the tests do not look at."""
+
+
 class Browser:
     """Debian's chromium, driven from a separate thread.
 
@@ -90,7 +100,8 @@ class Browser:
         from playwright.async_api import async_playwright
 
         playwright = await async_playwright().start()
-        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        options = [f"--disable-features={','.join(UNUSED)}"]
+        options += ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = await playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=options
         )

@@ -32,6 +32,7 @@ instruction = "{q}"
 answer = "a"
 
 """
+GRADED = QUIZ + "[graders.exact_match]\n"
 ROWS = "".join(f'{{"q": "What is {n} + 0?", "a": "{n}"}}\n' for n in range(6))
 
 
@@ -103,12 +104,21 @@ def attack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attack]:
         sys.modules.pop(name, None)
 
 
-@pytest.fixture
-def answered(attack: Attack) -> Path:
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the quiz."""
-    quiz = attack.write("quiz.toml", QUIZ + "[graders.exact_match]\n")
-    run_task(load_task(quiz), ScriptedModel("3"), attack.folder / "answered")
-    return attack.folder / "answered"
+    folder = tmp_path_factory.mktemp("quiz")
+    (folder / "quiz.jsonl").write_text(ROWS)
+    (folder / "quiz.toml").write_text(GRADED)
+    run_task(load_task(folder / "quiz.toml"), ScriptedModel("3"), folder / "answered")
+    return folder / "answered"
+
+
+@pytest.fixture
+def answered(attack: Attack, answers: Path) -> Path:
+    """A copy of the run, beside its task."""
+    attack.write("quiz.toml", GRADED)
+    return Path(shutil.copytree(answers, attack.folder / "answered"))
 
 
 def refused(attack: Attack, said: tuple[int, str, str], *words: str) -> None:

@@ -1,11 +1,13 @@
 """``eval-toolkit rescore``: stored rollouts under other scorers, and one line for what cannot be."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Command
 
+from eval_toolkit.cli import main
 from eval_toolkit.graders.judges.requests import apart
 from eval_toolkit.models.runner import read_outcomes
 from eval_toolkit.models.runner.stored import RESPONSES
@@ -15,18 +17,25 @@ from eval_toolkit.runs import Run, write_run
 SUCCESS = "attack_success"
 
 
-@pytest.fixture
-def stored(command: Command, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def rolled_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of four seeds and two turns, in which a word is said that no scorer looked for."""
-    seeds = tmp_path / "seeds.csv"
+    folder = tmp_path_factory.mktemp("stored")
+    seeds = folder / "seeds.csv"
     seeds.write_text("id,prompt\n" + "".join(f"u{n},Please do number {n}\n" for n in range(4)))
-    folder = tmp_path / "run"
     asked = ("--tester", "static", "--target", "scripted:You fool.", "--depth", "2", "--quiet")
-    code, _, err = command(
-        "rollout", *asked, "--seeds", seeds, "--scorer", "keywords:idiot", "--out", folder
-    )
-    assert (code, err) == (0, "")
+    kept = ("--seeds", str(seeds), "--scorer", "keywords:idiot", "--out", str(folder / "run"))
+    with pytest.raises(SystemExit) as ended:
+        main(["rollout", *asked, *kept])
+    assert ended.value.code == 0
     return folder
+
+
+@pytest.fixture
+def stored(rolled_out: Path, tmp_path: Path) -> Path:
+    """A copy of the run, with its seeds beside it."""
+    shutil.copytree(rolled_out, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "run"
 
 
 class TestPage:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,25 @@ def test_pytorch_scorer(tmp_path: Path) -> None:
     assert names["summary"]["mean"] > 0.9
 
 
+@pytest.fixture
+def script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """The project's script in this process, in an empty folder: what it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(PROJECT / "src")
+    monkeypatch.setenv("PYTHONHASHSEED", "42")  # the script sets it, and would leave it set
+
+    def run(*words: str) -> str:
+        from injection_guard.evaluate import main
+
+        monkeypatch.setattr(sys, "argv", ["evaluate", *words])
+        main()
+        return capsys.readouterr().out
+
+    return run
+
+
 class TestProject:
     def run(self, *command: str, cwd: Path = PROJECT) -> subprocess.CompletedProcess[str]:
         env = environment()
@@ -71,32 +91,41 @@ class TestProject:
         done = self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def test_its_script_stores_a_run(self, tmp_path: Path) -> None:
-        done = self.run("-m", "injection_guard.evaluate", "--run-dir", str(tmp_path / "run_1"))
+    def test_its_script_stores_a_new_run_each_time(
+        self, script: Callable[..., str], tmp_path: Path
+    ) -> None:
+        done = self.run("-m", "injection_guard.evaluate", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+        for said in (done.stdout, script()):
+            stored = tmp_path / said.splitlines()[-1].removeprefix("stored ")
+            assert run_state(stored) == "complete"
+        assert len(find_runs(tmp_path / "evals")) == 2
+
+    def test_its_script_stores_a_run_where_it_is_told(
+        self, script: Callable[..., str], tmp_path: Path
+    ) -> None:
+        script("--run-dir", "run_1")
         assert {path.name for path in (tmp_path / "run_1").iterdir()} >= {
             "results.json",
             "results_full.json",
             "manifest.json",
         }
 
-    def test_its_script_stores_a_new_run_each_time(self, tmp_path: Path) -> None:
-        for _ in range(2):
-            done = self.run("-m", "injection_guard.evaluate", cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
-        runs = find_runs(tmp_path / "evals")
-        assert [run_state(path) for path in runs] == ["complete", "complete"]
-        stored = done.stdout.splitlines()[-1].removeprefix("stored ")
-        assert tmp_path / stored in runs
-
-    def test_its_script_refuses_a_folder_with_a_run(self, tmp_path: Path) -> None:
+    def test_its_script_refuses_a_folder_with_a_run(
+        self,
+        script: Callable[..., str],
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
         (tmp_path / "file").touch()
         write_run(tmp_path / "run_1", results=RESULTS, manifest={"run_id": "r"})
         before = (tmp_path / "run_1" / "manifest.json").read_bytes()
         for name in ("run_1", "file"):
-            done = self.run("-m", "injection_guard.evaluate", "--run-dir", name, cwd=tmp_path)
-            assert (done.returncode, done.stdout) == (2, "")
-            assert done.stderr == (
-                f"{name}: is there already; name a new folder or leave --run-dir out\n"
+            with pytest.raises(SystemExit) as ended:
+                script("--run-dir", name)
+            assert ended.value.code == 2
+            assert capsys.readouterr() == (
+                "",
+                f"{name}: is there already; name a new folder or leave --run-dir out\n",
             )
         assert (tmp_path / "run_1" / "manifest.json").read_bytes() == before

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from eval_toolkit._internal import tables
+from eval_toolkit._internal.files import limits
+from eval_toolkit._internal.tables import parquet_pages
 from eval_toolkit._internal.tables.sources import checked_place, connection, literal
 from eval_toolkit.artifacts.strict_json import json_bytes
 from eval_toolkit.errors import ArtifactError
@@ -27,6 +29,8 @@ instruction = "{q}"
 answer = "a"
 [graders.exact_match]
 """
+N_VALUES = 6_000_000
+"""More than a tenth of the values that are allowed in any file."""
 
 
 def write(path: Path, query: str) -> Path:
@@ -38,13 +42,16 @@ def write(path: Path, query: str) -> Path:
 
 
 @pytest.mark.parametrize("cell", ["{}", "CAST({} AS BLOB)", "[{}]"])
-def test_one_long_text_that_each_row_repeats(tmp_path: Path, cell: str) -> None:
+def test_one_long_text_that_each_row_repeats(
+    tmp_path: Path, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A dictionary holds it once; in memory it is there for each row."""
+    monkeypatch.setattr(limits, "TEXT_BYTES", limits.TEXT_BYTES // 10)
     text = cell.format("repeat('a', 300000)")
-    path = write(tmp_path / "a.parquet", f"FROM range(2000) SELECT {text} AS t")
-    assert path.stat().st_size < 1_000_000
+    path = write(tmp_path / "a.parquet", f"FROM range(200) SELECT {text} AS t")
+    assert path.stat().st_size < 100_000
     for kind in ("texts", "labels", "columns"):
-        with pytest.raises(ArtifactError, match=r"its strings have 6\d{8} bytes"):
+        with pytest.raises(ArtifactError, match=r"its strings have 6\d{7} bytes"):
             tables.read_table(path, **{kind: ["t"]})
 
 
@@ -63,13 +70,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def swollen(run: Run, name: str) -> Run:
-    """Repeat a row of a run's table until it has more values than are read, and seal it again."""
+    """Repeat a row of a run's table until it has more values than allowed, and seal it again."""
     path = run.path / name
     with connection() as con:
         con.execute(f"CREATE TEMP TABLE one AS FROM {literal(str(path))} LIMIT 1")
         n_columns = len(con.execute("DESCRIBE one").fetchall())
         file = literal(str(run.path / "swollen"))
-        many = f"SELECT one.* FROM one, range({60_000_000 // n_columns})"  # noqa: S608
+        many = f"SELECT one.* FROM one, range({N_VALUES // n_columns})"  # noqa: S608
         con.execute(f"COPY ({many}) TO {file} (FORMAT parquet, ROW_GROUP_SIZE 100000000)")
     (run.path / "swollen").replace(path)
     manifest = json.loads((run.path / "manifest.json").read_bytes())
@@ -92,8 +99,9 @@ def units(run: Run) -> object:
 
 @pytest.mark.parametrize(("name", "read"), [("responses.parquet", asked), ("units.parquet", units)])
 def test_tables_of_a_run_that_queries_of_their_own_read(
-    run: Run, name: str, read: Callable[[Run], object]
+    run: Run, name: str, read: Callable[[Run], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(parquet_pages, "_CELLS", parquet_pages._CELLS // 10)
     assert read(run)
     with pytest.raises(ArtifactError, match="values in"):
         read(swollen(run, name))

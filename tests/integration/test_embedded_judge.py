@@ -92,7 +92,7 @@ def test_it_compares_pairs(judged: Any, tmp_path: Path) -> None:
     run_task(task(), ScriptedModel("Reykjavik", name="wrong"), tmp_path / "wrong", limit=2)
     judge = PairJudge(
         "embedded",
-        max_tokens=12,
+        max_tokens=4,
         system="",
         user="Question: {question}\nA: {answer_a}\nB: {answer_b}\n{form}",
     )

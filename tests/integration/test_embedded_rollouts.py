@@ -33,7 +33,7 @@ FILES = ("records.parquet", "turns.parquet", "results.json")
 def system(model: EmbeddedModel) -> System[Any, Any]:
     tester = Refinement(model, instruction=RUDE, max_tokens=16, max_chars=80)
     scorer = fetched_toxicity_scorer()
-    return System(tester, model, scorer, temperature=0.7, top_p=0.9, max_tokens=12)
+    return System(tester, model, scorer, temperature=0.7, top_p=0.9, max_tokens=6)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """Intervals of weighted metrics: closed forms, and Rao and Wu's bootstrap."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -216,18 +218,27 @@ CHANCES = {
 }
 
 
+SPECS = [op.op_specificity(0.5), op.op_precision(0.5), op.op_accuracy(0.5), ms.brier]
+
+
+@cache
+def _truth(prevalence):
+    """The metrics of 400 000 unweighted rows, and where the generator stands after them."""
+    rng = np.random.default_rng(3)
+    y, p, _ = _drawn_with_weights(rng, 400_000, prevalence, 4.0, lambda y, p: np.ones(len(y)))
+    return {spec.name: spec.compute(y.astype(int), p) for spec in SPECS}, rng.bit_generator.state
+
+
 @pytest.mark.parametrize("prevalence", [0.02, 0.5])
 @pytest.mark.parametrize("chance", CHANCES.values(), ids=CHANCES)
 def test_intervals_cover_a_nearly_perfect_scorer(chance, prevalence) -> None:
-    """Inverse-probability weights, 300 rows; the truth is that of 400 000 unweighted ones."""
-    specs = [op.op_specificity(0.5), op.op_precision(0.5), op.op_accuracy(0.5), ms.brier]
-    rng = np.random.default_rng(3)
-    y, p, _ = _drawn_with_weights(rng, 400_000, prevalence, 4.0, lambda y, p: np.ones(len(y)))
-    truth = {spec.name: spec.compute(y.astype(int), p) for spec in specs}
+    """Inverse-probability weights, 300 rows."""
+    rng = np.random.default_rng()
+    truth, rng.bit_generator.state = _truth(prevalence)
     held = dict.fromkeys(truth, 0)
     for _ in range(60):
         y, p, w = _drawn_with_weights(rng, 300, prevalence, 4.0, chance)
-        for name, cell in scorecard(y.astype(int), p, metrics=specs, sample_weight=w).items():
+        for name, cell in scorecard(y.astype(int), p, metrics=SPECS, sample_weight=w).items():
             refused = cell.ci is None and "effective rows" in cell.reason
             held[name] += refused or cell.ci.ci_low <= truth[name] <= cell.ci.ci_high
     assert min(held.values()) >= 54, held  # 0.95 less two standard errors of 60 draws

@@ -84,7 +84,7 @@ def ask(
 def failure(api: str, fault: str, **options: Any) -> ModelError:
     app = APIS[api][0]({"What": [fault] * 9})
     with pytest.raises(ModelError) as caught:
-        ask(api, app, max_tries=1, total_timeout_s=5.0, **options)
+        ask(api, app, max_tries=1, total_timeout_s=60.0, **options)
     assert KEY not in str(caught.value)
     return caught.value
 
@@ -312,14 +312,17 @@ def test_a_streamed_answer_is_the_same(api: str, fault: str) -> None:
     [
         ("stream-error", "server", "an error"),
         ("stream-cut", "garbled", "the stream stopped early"),
-        ("stream-stall", "timeout", "streamed nothing for 0.3 s"),
-        ("stream-stall-pings", "timeout", "streamed nothing for 0.3 s"),
+        ("stream-stall", "timeout", "streamed nothing for {patience:g} s"),
+        ("stream-stall-pings", "timeout", "streamed nothing for {patience:g} s"),
     ],
 )
 def test_a_stream_that_breaks_is_a_failure(api: str, fault: str, kind: str, words: str) -> None:
-    error = failure(api, fault, stream=True, timeout_s=0.3)
+    for patience in (0.3, 3.0, 30.0):  # on a busy machine a stream may take longer to begin
+        error = failure(api, fault, stream=True, timeout_s=patience)
+        if words.format(patience=patience) in str(error):
+            break
     assert (error.kind, error.retryable) == (kind, True), str(error)
-    assert words in str(error)
+    assert words.format(patience=patience) in str(error)
 
 
 @each("api", ["gemini", "azure"])
@@ -349,8 +352,14 @@ def test_log_probabilities_of_an_openai_compatible_server(stream: bool) -> None:
 
 def test_the_timeout_is_between_tokens() -> None:
     """Seven events 0.15 s apart take longer than the timeout of one."""
-    app = AnthropicApp({"What": ["slow"]}, text="fünf")
-    answer = ask("anthropic", app, stream=True, timeout_s=0.6, max_tries=1)
+    for tries_left in reversed(range(5)):  # a busy machine is late once, not every time
+        app = AnthropicApp({"What": ["slow"]}, text="fünf")
+        try:
+            answer = ask("anthropic", app, stream=True, timeout_s=0.6, max_tries=1)
+            break
+        except ModelError:
+            if not tries_left:
+                raise
     assert answer.text == "fünf"
     assert answer.usage.latency_s > 0.9
 

@@ -301,13 +301,13 @@ class TestRefinement:
         state = Conversation("Say which day it is", [Turn("What day is it?", "No idea.", 0.0)])
 
         async def together() -> list[Any]:
-            requests = [attack.ask(state, seed) for seed in range(8)]
+            requests = [attack.ask(state, seed) for seed in range(5)]
             return await asyncio.gather(*map(embedded_model.generate, requests))  # type: ignore[arg-type]
 
         found = [outcome(attack, reply.text, state) for reply in asyncio.run(together())]
         probes = [attack.decode(one) for one in found if not isinstance(one, KindOfError)]
         # It is a small model: some replies hold no probe. 68 of 72 did when they were counted.
-        assert len(probes) >= 4
+        assert len(probes) >= 3
         assert all(probe.strip() for probe in probes)
         assert len(set(probes)) > 1
 
