@@ -76,6 +76,24 @@ def by_place(rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
     return found
 
 
+def without_tests_of_macros(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return differences without tests of macro means, which have none today (ADR 0020).
+
+    The other p-values of the whole are adjusted again, by Holm's method written out.
+    """
+    changed = [list(row) for row in rows]
+    whole = [row for row in changed if row[1] == "all"]
+    macros = [row for row in whole if row[3].endswith("_macro")]
+    tested = [row for row in whole if row not in macros and row[13] is not None]
+    for row in macros:
+        row[13:15] = [None, None]
+    highest = 0.0
+    for rank, row in enumerate(sorted(tested, key=lambda row: row[13])) if macros else ():
+        highest = max(highest, min(1.0, (len(tested) - rank) * row[13]))
+        row[14] = highest
+    return changed
+
+
 def wanted_cells(name: str, key: str = "cells") -> dict[tuple[Any, ...], Cell]:
     """Return the cells that were there, by place."""
     cells = [Cell(*row[:10]) for row in expected(name)[key]]
@@ -218,7 +236,8 @@ def test_two_runs(name: str, runs: Path, tmp_path: Path) -> None:
     a, b = (Run.open(runs / one) for one in PAIRS[name][:2])
     found, wanted = readers.pair_said(name, a, b, tmp_path), expected(f"pair-{name}")
     for key in ("compare", "python"):
-        assert not differences(by_place(found.pop(key)), by_place(wanted.pop(key)), key)
+        then = by_place(without_tests_of_macros(wanted.pop(key)))
+        assert not differences(by_place(found.pop(key)), then, key)
     held = wanted.pop("claims")  # claims reach parts that they did not
     assert {name: found["claims"].get(name) for name in held} == held
     assert found.pop("claims").keys() >= held.keys()

@@ -201,7 +201,7 @@ def pair_said(name: str, a: Run, b: Run, work: Path) -> dict[str, Any]:
     payload = said("compare", a.path, b.path, *options)
     cells = difference_cells(payload, known)
     changed = "--allow-version-change" in options
-    python = compare_runs(a, b, allow_version_change=changed).to_dict()
+    python = compare_runs(a, b, metrics="all", allow_version_change=changed).to_dict()
     found: dict[str, Any] = {
         "compare": cells,
         "python": [line for line in difference_cells(python, known) if line not in cells],

@@ -239,7 +239,7 @@ def cell_threshold_gate(
     >>> gate = cell_threshold_gate(
     ...     "pr_auc @ language=de", bound="ci_low", op=">=", threshold=0.9)
     >>> gate.evaluate(result).message
-    'ci_low of pr_auc @ language=de / guard is 0.860; it must be >= 0.9'
+    'ci_low of pr_auc @ language=de / guard is 0.860; it must be >= 0.9. The value, 0.910, is; ...'
     """
     target = address if isinstance(address, Address) else Address.parse(address)
     validation.choice(bound, "bound", ("value", "ci_low", "ci_high"))

@@ -129,7 +129,11 @@ def test_the_reply_that_failed_is_shown_of_several_turns() -> None:
     ("arguments", "options", "said"),
     [
         ((PROMPTS,), {"scorer": harm}, "`target` is missing; write run_rollouts(prompts, target"),
-        ((PROMPTS, 3), {"scorer": harm}, "`target` is int 3; it must be a function that maps a prompt"),
+        (
+            (PROMPTS, 3),
+            {"scorer": harm},
+            "`target` is int 3; it must be a function that maps a prompt",
+        ),
         ((PROMPTS, "nosuch"), {"scorer": harm}, "nosuch"),
         ((PROMPTS, bot), {"scorer": "nosuch"}, "there is no text scorer 'nosuch'"),
         ((PROMPTS, bot), {"scorer": later}, "is a coroutine function"),

@@ -433,7 +433,7 @@ def test_names_of_the_run_must_agree(tmp_path):
         ({"manifest": 3}, "`manifest` must be a mapping, got int"),
         (
             {"records": {"test": None}},
-            r"`records` has the key 'test'; it must be \(slice, scorer\)",
+            r"`records` has the key 'test'; keys must be pairs \(slice, scorer\)",
         ),
     ],
 )
