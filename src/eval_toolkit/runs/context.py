@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._internal.files import parse_json
+from eval_toolkit._internal.files import Span, parse_json
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit._internal.plain import plain
 from eval_toolkit._internal.redaction import one_line
@@ -35,8 +35,8 @@ from eval_toolkit.models.runner import (
     read_outcomes,
 )
 from eval_toolkit.models.runner.engine import CONCURRENCY, run_jobs_async
+from eval_toolkit.models.runner.entries import Entries
 from eval_toolkit.models.runner.jobs import Key
-from eval_toolkit.models.runner.journal import Entries
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.budgets import tokens_of
@@ -105,6 +105,8 @@ class Context:
         self.journal = journal
         self._watch = watch
         self.finished: dict[Key, Entry] = dict(finished or {})
+        self.written: Mapping[Key, Entry] = {}
+        """Entries of the journal before the first request."""
         self.outcomes: list[JobResult] = []
         """Answers of models and functions, new or reused, in order."""
         self.verdicts: list[JobResult] = []
@@ -128,7 +130,7 @@ class Context:
 
     def __enter__(self) -> Context:
         if self.journal is not None:
-            written = self.journal.read()
+            self.written = written = self.journal.read()
             self.finished |= written
             self.journal = _ReadAlready(self.journal.path)
             if self._watch is not None:
@@ -481,14 +483,15 @@ class _Watched(_ReadAlready):
         self._n = len(written)
         self._next = time.monotonic() + _WATCH_S
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry) -> Span:
         """Append an answer."""
-        super().append(entry)
+        span = super().append(entry)
         self._new.append(entry)
         self._n += 1
         if self._n >= _WATCH_FROM and time.monotonic() >= self._next:
             self._watch(self._new)
             self._new, self._next = [], time.monotonic() + _WATCH_S
+        return span
 
 
 class _Verdicts(_ReadAlready):

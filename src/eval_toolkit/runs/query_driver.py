@@ -34,7 +34,7 @@ from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.units import UNITS, units_table
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.runner.journal import Entry
+    from eval_toolkit.models.runner.entries import Entry
     from eval_toolkit.runs.interim import SoFar
     from eval_toolkit.runs.outcome import Outcome
 
@@ -206,7 +206,8 @@ class AskingDriver(Driver):
             return replace(found, run=opened.previous)
         units = self.kind.units() if self.share is None else self.share.units
         stored, about = units_table(found.subjects, units)
-        answers = to_columns(in_order([*outcomes, *_kept(opened, outcomes)]))
+        kept = _kept(opened.previous, context.written, outcomes)
+        answers = to_columns(in_order([*outcomes, *kept]))
         tables = {UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)}
         manifest = {
             **head,
@@ -306,11 +307,15 @@ def _model_name(settings: Mapping[str, Any]) -> str:
     return str(model.get("name", "")) if isinstance(model, Mapping) else str(model or "")
 
 
-def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
-    """Return existing answers that this run does not request, which are kept."""
+def _kept(
+    previous: Run | None, written: Mapping[Key, Entry], outcomes: Sequence[JobResult]
+) -> list[JobResult]:
+    """Return existing answers, also in the journal, that this run does not request."""
+    if previous is None and not written:
+        return []
     asked = {outcome.job.key for outcome in outcomes}
-    kept = {one.job.key: one for one in _previous(opened.previous, asked)}
-    for key, entry in Journal(opened.journal_path).read().items():
+    kept = {one.job.key: one for one in _previous(previous, asked)}
+    for key, entry in written.items():
         if entry.ok and key not in asked and key not in kept:
             job = Job(entry.unit_id, entry.attempt, GenerateRequest(_NOT_ASKED), entry.step)
             found = entry.answer(job, entry.request_hash)

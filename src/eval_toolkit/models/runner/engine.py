@@ -12,6 +12,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.files import limits
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import (
@@ -26,8 +27,9 @@ from eval_toolkit.models.payloads import Response, checked_response
 from eval_toolkit.models.request_positions import Place, ask
 from eval_toolkit.models.requests import Request, request_hash
 from eval_toolkit.models.responses import ErrorInfo
+from eval_toolkit.models.runner.entries import Entries, Entry, JournalledResult
 from eval_toolkit.models.runner.jobs import Job, JobResult, JobResults, Key
-from eval_toolkit.models.runner.journal import Entries, Entry, Journal
+from eval_toolkit.models.runner.journal import Journal
 from eval_toolkit.models.runner.progress import OnProgress, Tally
 from eval_toolkit.protocols import Model
 
@@ -208,6 +210,7 @@ class _Asking:
         self.give_up_after = give_up_after
         self.notes: list[str] = []
         self.n_failed_in_a_row = 0
+        self.held_bytes = 0
         description = dict(model.describe())
         self.identity = canonical_json(description)
         written = Entries() if journal is None else journal.read()
@@ -277,14 +280,14 @@ class _Asking:
                 await asyncio.sleep(0)
 
     async def _ask(self, n: int) -> None:
-        job = self.jobs[n]
+        job = self.jobs[n].loaded()
         try:
             said = await ask(self.model, job.request, self.places[n])
             response = checked_response(said, job.request)
             if (wrong := response.error) is not None:
                 kind = wrong.kind if wrong.kind in ModelError.KINDS else "other"
                 raise ModelError(wrong.message, kind=kind, status=wrong.status, tries=wrong.tries)
-            self.outcomes[n] = self._finished(job, response)
+            self.outcomes[n] = self._finished(n, job, response)
             self.n_failed_in_a_row = 0
         except (ArtifactError, MissingExtraError):  # affects all requests
             raise
@@ -294,17 +297,20 @@ class _Asking:
                 gone = error.kind == "unreachable"
                 why = "requests stopped" if gone else "the model cannot be used"
                 raise self._stopped(error, why) from failure
-            self.outcomes[n] = self._finished(job, error=error)
+            self.outcomes[n] = self._finished(n, job, error=error)
             self._give_up_if_hopeless(error)
 
     def _finished(
-        self, job: Job, response: Response | None = None, error: ErrorInfo | None = None
+        self, n: int, job: Job, response: Response | None = None, error: ErrorInfo | None = None
     ) -> JobResult:
-        outcome = JobResult(
-            job, response, error, request_hash=request_hash(job.request, self.identity)
-        )
+        """Journal an outcome; return it, or its position in the journal."""
+        digest = request_hash(job.request, self.identity)
+        outcome = JobResult(self.jobs[n], response, error, request_hash=digest)
         if self.journal is not None:
-            self.journal.append(Entry.of(outcome))
+            span = self.journal.append(Entry.of(outcome, job.request))
+            self.held_bytes += span[1]
+            if self.held_bytes > limits.HELD_BYTES and response is not None:
+                outcome = JournalledResult(self.jobs[n], self.journal.parts, span)
         self.tally.count(response)
         return outcome
 

@@ -15,8 +15,8 @@ from eval_toolkit.models.messages import Message
 from eval_toolkit.models.payloads import read_response, to_json
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import ErrorInfo
+from eval_toolkit.models.runner.entries import Entry
 from eval_toolkit.models.runner.jobs import Job, JobResult, Key
-from eval_toolkit.models.runner.journal import Entry
 
 RESPONSES = "responses.parquet"
 COLUMNS = (
@@ -58,7 +58,8 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
     """
     rows = []
     seen: set[str] = set()
-    for outcome in outcomes:
+    for each in outcomes:
+        outcome = each.loaded()
         kind, prompt, params = _taken_apart(outcome.job.request)
         digest = sha256_text(prompt)
         entry = Entry.of(outcome)
