@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import secrets
+import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eval_toolkit._internal.files import private_folder
 from eval_toolkit._internal.redaction import redact_secrets
+from eval_toolkit._internal.tables import PartedTable
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.judges.requests import judge_of
@@ -31,7 +36,7 @@ from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.moved_servers import follow_moved, served_by
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.resuming import holds, refuse_changed
-from eval_toolkit.runs.units import UNITS, units_table
+from eval_toolkit.runs.units import PART_ROWS, UNITS, Unit, units_table
 
 if TYPE_CHECKING:
     from eval_toolkit.models.runner.entries import Entry
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 
 _NOT_ASKED = "(not requested by the run that completed this folder)"
 """Placeholder for the request of a journalled answer, since journals do not contain requests."""
+_PARTS = ".parts-"
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
 
@@ -205,10 +211,42 @@ class AskingDriver(Driver):
         if nothing_asked and same and holds(opened.previous, found.results, found.subjects):
             return replace(found, run=opened.previous)
         units = self.kind.units() if self.share is None else self.share.units
-        stored, about = units_table(found.subjects, units)
-        kept = _kept(opened.previous, context.written, outcomes)
-        answers = to_columns(in_order([*outcomes, *kept]))
-        tables = {UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)}
+        outcomes += _kept(opened.previous, context.written, outcomes)
+        with ExitStack() as stack:
+            folder = None
+            if any(type(one) is not JobResult for one in outcomes) or any(
+                type(unit) is not Unit for unit in units
+            ):
+                folder = stack.enter_context(_parts_in(opened.path))
+            stored, about = units_table(found.subjects, units, folder)
+            tables = {
+                UNITS: stored,
+                RESPONSES: _responses(in_order(outcomes), folder),
+                **self.kind.tables(attempts),
+            }
+            manifest = self._manifest_of(head, begun, found, units, about, nothing_asked)
+            run = opened.finalise(
+                results=found.results,
+                results_full=self.full(found),
+                manifest=manifest,
+                records=found.subjects,
+                tables=tables if self.joined is None else {**tables, **self.joined.tables},
+            )
+        if begun:
+            replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
+            found = replace(found, notes=(*found.notes, *replaced))
+        return replace(found, run=run)
+
+    def _manifest_of(
+        self,
+        head: Mapping[str, Any],
+        begun: Mapping[str, Any],
+        found: Outcome,
+        units: Sequence[Unit],
+        about: Mapping[str, Any],
+        nothing_asked: bool,
+    ) -> dict[str, Any]:
+        """Return the manifest of a finished run."""
         manifest = {
             **head,
             "run_id": found.results["run_id"],
@@ -225,17 +263,7 @@ class AskingDriver(Driver):
             manifest["engine"] = begun["engine"]
         elif addresses := _by_address(getattr(self.kind, "model", None)):
             manifest["engine"] = {**head.get("engine", {}), "addresses": addresses}
-        run = opened.finalise(
-            results=found.results,
-            results_full=self.full(found),
-            manifest=manifest,
-            records=found.subjects,
-            tables=tables if self.joined is None else {**tables, **self.joined.tables},
-        )
-        if begun:
-            replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
-            found = replace(found, notes=(*found.notes, *replaced))
-        return replace(found, run=run)
+        return manifest
 
     def _counts(self, found: Outcome) -> dict[str, int]:
         return {
@@ -253,6 +281,29 @@ class AskingDriver(Driver):
             name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
             for name, judge in found.judges.items()
         }
+
+
+@contextmanager
+def _parts_in(folder: Path) -> Iterator[Path]:
+    """Yield a folder for the parts of large tables, which is removed at the end."""
+    for left_behind in folder.glob(f"{_PARTS}*"):
+        shutil.rmtree(left_behind)
+    parts = folder / f"{_PARTS}{secrets.token_hex(6)}"
+    private_folder(parts)
+    try:
+        yield parts
+    finally:
+        shutil.rmtree(parts, ignore_errors=True)
+
+
+def _responses(outcomes: Sequence[JobResult], folder: Path | None) -> Any:
+    """Return the table of outcomes; with a folder, it is written in parts."""
+    if folder is None:
+        return to_columns(outcomes)
+    table, seen = PartedTable(folder), set[str]()
+    for start in range(0, len(outcomes) or 1, PART_ROWS):
+        table.add(to_columns(outcomes[start : start + PART_ROWS], seen))
+    return table
 
 
 def in_order(outcomes: Iterable[JobResult]) -> list[JobResult]:

@@ -112,7 +112,7 @@ def measure(
         place = (sample.id, attempt)
         said, verdicts_of = found.get(place), replies.get(place) or {}
         outcome = None if said is None else said.loaded()
-        graded = _graded(task, sample, outcome, chosen, columns, verdicts_of)
+        graded = _graded(task, sample.loaded(), outcome, chosen, columns, verdicts_of)
         table.add(dict.fromkeys(table.values, graded) if isinstance(graded, Grade) else graded)
     subjects = [sample.subject for sample, _ in lines]
     return Records.from_columns(
@@ -240,8 +240,9 @@ def each_response(
     by_unit: dict[str, list[int]] = {}
     for unit, attempt in sorted(found):
         by_unit.setdefault(unit, []).append(attempt)
-    for sample in samples:
-        for attempt in by_unit.get(sample.id, ()):
+    for each in samples:
+        for attempt in by_unit.get(each.id, ()):
+            sample = each.loaded()
             built = answered(task, sample, found[sample.id, attempt].loaded())
             if not isinstance(built, Grade):
                 yield (sample.id, attempt), built

@@ -136,11 +136,12 @@ def _decoded(text: str) -> Any:
 
 def _extremes(value: Any, most: int) -> tuple[bool, bool]:
     """Return whether a value is nested deeper than ``most``, and whether it has large numbers."""
-    large, level = False, [[value]]
+    large = False
+    level: list[Any] = [[value]]
     for _ in range(most + 1):
         deeper: list[Any] = []
         for outer in level:
-            for inner in outer.values() if type(outer) is dict else outer:
+            for inner in outer.values() if isinstance(outer, dict) else outer:
                 kind = type(inner)
                 if kind is dict or kind is list:
                     deeper.append(inner)

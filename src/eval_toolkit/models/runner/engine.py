@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
@@ -27,7 +27,7 @@ from eval_toolkit.models.payloads import Response, checked_response
 from eval_toolkit.models.request_positions import Place, ask
 from eval_toolkit.models.requests import Request, request_hash
 from eval_toolkit.models.responses import ErrorInfo
-from eval_toolkit.models.runner.entries import Entries, Entry, JournalledResult
+from eval_toolkit.models.runner.entries import Entries, Entry, JournalledEntry, JournalledResult
 from eval_toolkit.models.runner.jobs import Job, JobResult, JobResults, Key
 from eval_toolkit.models.runner.journal import Journal
 from eval_toolkit.models.runner.progress import OnProgress, Tally
@@ -218,38 +218,52 @@ class _Asking:
             # A replay needs this to send the same prompts; recorded only if not the default.
             manner = {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
             journal.describe(model=model.name, description=description, **manner)
-        self.outcomes = self._reused(written, finished)
+        self.stored = [there for there in (written, finished) if there]
+        self.n_stale = self.n_damaged = 0
+        self.outcomes: list[JobResult | None] = [None] * len(jobs)
+        self.unchecked = iter(self._reuse_all())
         self.n_reused = sum(outcome is not None for outcome in self.outcomes)
         self.places = _places(jobs) if hasattr(model, "answer_at") else [None] * len(jobs)
         self.pending = iter([n for n, found in enumerate(self.outcomes) if found is None])
         if written.n_garbled:
             self.notes.append(f"{written.n_garbled} unreadable lines of the journal were ignored")
 
-    def _reused(
-        self, written: Mapping[Key, Entry], finished: Mapping[Key, Entry]
-    ) -> list[JobResult | None]:
-        found: list[JobResult | None] = [None] * len(self.jobs)
-        n_stale = n_damaged = 0
-        if written or finished:
-            for n, job in enumerate(self.jobs):
-                entries = [there[job.key] for there in (written, finished) if job.key in there]
-                if not entries:
-                    continue
-                key = request_hash(job.request, self.identity)
-                answers = (entry.answer(job, key) for entry in entries)
-                found[n] = next((answer for answer in answers if answer is not None), None)
-                if found[n] is None and any(entry.ok for entry in entries):
-                    damaged = any(entry.ok and entry.request_hash == key for entry in entries)
-                    n_damaged += damaged
-                    n_stale += not damaged
-        if n_stale:
-            self.notes.append(
-                f"{n_stale} stored answers are for another model, prompt or parameter; "
-                "requested again"
-            )
-        if n_damaged:
-            self.notes.append(f"{n_damaged} stored answers are damaged; requested again")
-        return found
+    def _reuse_all(self) -> list[int]:
+        """Reuse stored answers; return the jobs whose requests are compared later.
+
+        That takes longer than the rest of the start if the requests are on disk.
+        """
+        later = []
+        for n, job in enumerate(self.jobs if self.stored else ()):
+            key = job.key
+            entries = [there[key] for there in self.stored if key in there]
+            if len(entries) == 1 and isinstance(entries[0], JournalledEntry):
+                self.outcomes[n] = entries[0].answer(job, entries[0].request_hash)
+                later.append(n)
+            elif entries:
+                self.outcomes[n] = self._reused(job, entries)
+        return later
+
+    def _reused(self, job: Job, entries: Sequence[Entry]) -> JobResult | None:
+        """Return the first entry that answers a job's request; count unusable ones."""
+        digest = request_hash(job.request, self.identity)
+        for entry in entries:
+            answer = entry.answer(job, digest)
+            if answer is not None:
+                return answer
+        damaged = any(entry.ok and entry.request_hash == digest for entry in entries)
+        self.n_damaged += damaged
+        self.n_stale += not damaged and any(entry.ok for entry in entries)
+        return None
+
+    def _is_stale(self, n: int) -> bool:
+        """Return whether a reused answer is not for the request of its job."""
+        job = self.jobs[n]
+        entries = [there[job.key] for there in self.stored if job.key in there]
+        self.outcomes[n] = self._reused(job, entries)
+        stale = self.outcomes[n] is None
+        self.tally.reused -= stale
+        return stale
 
     async def run(self, n_workers: int) -> None:
         """Run until no job is pending; the first exception in a worker stops all of them."""
@@ -259,13 +273,13 @@ class _Asking:
         try:
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:
-            self.pending = iter(())
+            self.pending = self.unchecked = iter(())
             self.patience.stopping = True
             self.tally.tell()
             await asyncio.wait(workers, timeout=_END_WITHIN_S)
             raise
         finally:
-            self.pending = iter(())
+            self.pending = self.unchecked = iter(())
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
@@ -273,9 +287,14 @@ class _Asking:
             worker.result()
 
     async def _work(self) -> None:
-        # Read `self.pending` each time, since it is emptied when the run stops.
+        # Read the iterators each time, since they are emptied when the run stops.
         while (n := next(self.pending, None)) is not None:
             await self._ask(n)
+            if n % _BREATHE_EVERY == 0:
+                await asyncio.sleep(0)
+        while (n := next(self.unchecked, None)) is not None:
+            if self._is_stale(n):
+                await self._ask(n)
             if n % _BREATHE_EVERY == 0:
                 await asyncio.sleep(0)
 
@@ -345,7 +364,15 @@ class _Asking:
     def result(self) -> JobResults:
         """Return the outcomes of all jobs."""
         outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
-        return JobResults(outcomes, self.tally.snapshot(), tuple(self.notes))
+        notes = [
+            f"{n} stored answers are {what}; requested again"
+            for n, what in (
+                (self.n_stale, "for another model, prompt or parameter"),
+                (self.n_damaged, "damaged"),
+            )
+            if n
+        ]
+        return JobResults(outcomes, self.tally.snapshot(), (*notes, *self.notes))
 
 
 def _checked(jobs: Iterable[Job]) -> list[Job]:

@@ -123,9 +123,13 @@ class JournalledEntry(Entry):
     span: Span
 
     def __init__(self, key: Key, request_hash: str, parts: FileParts, span: Span) -> None:
-        names = ("unit_id", "attempt", "step", "request_hash", "parts", "span")
-        for name, value in zip(names, (*key, request_hash, parts, span), strict=True):
-            object.__setattr__(self, name, value)
+        hold = object.__setattr__  # a loop over the names takes three times as long
+        hold(self, "unit_id", key[0])
+        hold(self, "attempt", key[1])
+        hold(self, "step", key[2])
+        hold(self, "request_hash", request_hash)
+        hold(self, "parts", parts)
+        hold(self, "span", span)
 
     @property
     def response(self) -> Mapping[str, Any] | None:
@@ -179,8 +183,11 @@ class JournalledResult(JobResult):
     span: Span
 
     def __init__(self, job: Job, parts: FileParts, span: Span, *, reused: bool = False) -> None:
-        for name, value in (("job", job), ("parts", parts), ("span", span), ("reused", reused)):
-            object.__setattr__(self, name, value)
+        hold = object.__setattr__
+        hold(self, "job", job)
+        hold(self, "parts", parts)
+        hold(self, "span", span)
+        hold(self, "reused", reused)
 
     @property
     def response(self) -> Response:

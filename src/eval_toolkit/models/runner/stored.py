@@ -35,13 +35,17 @@ COLUMNS = (
 _JSON_PROMPT = "prompt_is_json"
 
 
-def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
+def to_columns(
+    outcomes: Iterable[JobResult], seen: set[str] | None = None
+) -> dict[str, NDArray[Any]]:
     """Return outcomes as columns, one row per job.
 
     Parameters
     ----------
     outcomes : iterable of JobResult
         Outcomes with answers and errors.
+    seen : set of str, optional
+        Hashes of the prompts in earlier parts of the table, which is extended.
 
     Returns
     -------
@@ -57,7 +61,7 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
     ['2 + 2 =']
     """
     rows = []
-    seen: set[str] = set()
+    seen = set() if seen is None else seen
     for each in outcomes:
         outcome = each.loaded()
         kind, prompt, params = _taken_apart(outcome.job.request)
