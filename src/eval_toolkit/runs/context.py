@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._internal.files import Span, parse_json
+from eval_toolkit._internal.files import Span, limits, parse_json
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit._internal.plain import plain
 from eval_toolkit._internal.redaction import one_line
@@ -35,7 +35,7 @@ from eval_toolkit.models.runner import (
     read_outcomes,
 )
 from eval_toolkit.models.runner.engine import CONCURRENCY, run_jobs_async
-from eval_toolkit.models.runner.entries import Entries
+from eval_toolkit.models.runner.entries import Entries, JournalledEntry
 from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.protocols import Model
@@ -54,6 +54,8 @@ _SLICE = 64
 """Maximum number of requests between checks of a token budget."""
 _WATCH_S = 2.0
 """Seconds between checks for newly journalled answers."""
+_WATCH_SHARE = 20
+"""Minimum time between checks, as a multiple of the time that the last one took."""
 _WATCH_FROM = 10
 """Number of answers before the first check; estimates from fewer are not useful."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
@@ -481,16 +483,22 @@ class _Watched(_ReadAlready):
         self._watch = watch
         self._new = list(written.values())
         self._n = len(written)
+        self._held_bytes = 0
         self._next = time.monotonic() + _WATCH_S
 
     def append(self, entry: Entry) -> Span:
         """Append an answer."""
         span = super().append(entry)
+        self._held_bytes += span[1]
+        if self._held_bytes > limits.HELD_BYTES and entry.ok:
+            entry = JournalledEntry(entry.key, entry.request_hash, self.parts, span)
         self._new.append(entry)
         self._n += 1
-        if self._n >= _WATCH_FROM and time.monotonic() >= self._next:
+        began = time.monotonic()
+        if self._n >= _WATCH_FROM and began >= self._next:
             self._watch(self._new)
-            self._new, self._next = [], time.monotonic() + _WATCH_S
+            ended = time.monotonic()
+            self._new, self._next = [], ended + max(_WATCH_S, _WATCH_SHARE * (ended - began))
         return span
 
 

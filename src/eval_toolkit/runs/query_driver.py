@@ -318,10 +318,10 @@ def _by_address(model: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _place(outcome: JobResult) -> tuple[str, int, list[tuple[int, str]]]:
+def _place(outcome: JobResult) -> tuple[str, int, tuple[tuple[int, str], ...]]:
     job = outcome.job
-    step = re.findall(r"[0-9]+|[^0-9]+", job.step)
-    return job.unit_id, job.attempt, [(int(s) if s.isdecimal() else -1, s) for s in step]
+    step = re.findall(r"[0-9]+|[^0-9]+", job.step) if job.step else ()
+    return job.unit_id, job.attempt, tuple((int(s) if s.isdecimal() else -1, s) for s in step)
 
 
 def _replaced(old: Mapping[str, Any], new: Mapping[str, Any], n_reused: int) -> list[str]:

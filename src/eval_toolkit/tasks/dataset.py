@@ -15,7 +15,7 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.tasks.data import MemorySource, Source, load_hub, open_source
 from eval_toolkit.tasks.identity import make_items
-from eval_toolkit.tasks.rows_on_disk import cells_of
+from eval_toolkit.tasks.rows_on_disk import RowsOnDisk, cells_of
 from eval_toolkit.tasks.subjects import distinct_subjects, select_subjects, subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item
 
@@ -47,7 +47,7 @@ class TaskData(Generic[SubjectT]):
         self._source = self._opened(rows, data)
         self._wanted = None if subjects is None else list(subjects)
         self._subjects: list[Any] | None = None
-        self._by_subject: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        self._by_subject: dict[str, dict[str, list[int]]] = {}
         self._splits: dict[str, Mapping[str, Sequence[Item]]] = {}
         self._odd_keys: list[str] = []
 
@@ -111,12 +111,12 @@ class TaskData(Generic[SubjectT]):
                 raise
             raise InvalidInputError(f"few-shot examples: {error}") from None
         if split not in self._by_subject:
-            field = self.SUBJECT_FIELD or "subject"
-            parts: dict[str, list[dict[str, Any]]] = {}
-            for row in rows:
-                parts.setdefault(str(row.get(field)), []).append(row)
+            parts: dict[str, list[int]] = {}
+            for at, value in enumerate(cells_of(rows, self.SUBJECT_FIELD or "subject")):
+                parts.setdefault(str(value), []).append(at)
             self._by_subject[split] = parts
-        return self._by_subject[split].get(subject, [])
+        places = self._by_subject[split].get(subject, [])
+        return rows.take(places) if isinstance(rows, RowsOnDisk) else [rows[at] for at in places]
 
     @property
     def subjects(self) -> list[Any]:

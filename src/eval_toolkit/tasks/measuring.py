@@ -237,14 +237,12 @@ def each_response(
 ) -> Iterator[tuple[Attempt, Any]]:
     """Yield what `built_responses` returns."""
     found = joined(apart(outcomes)[0])
-    by_unit: dict[str, list[int]] = {}
-    for unit, attempt in sorted(found):
-        by_unit.setdefault(unit, []).append(attempt)
-    for each in samples:
-        for attempt in by_unit.get(each.id, ()):
-            sample = each.loaded()
-            built = answered(task, sample, found[sample.id, attempt].loaded())
-            if not isinstance(built, Grade):
+    attempts = sorted({attempt for _, attempt in found})
+    for sample in samples:
+        for attempt in attempts:
+            said = found.get((sample.id, attempt))
+            built = None if said is None else answered(task, sample.loaded(), said.loaded())
+            if said is not None and not isinstance(built, Grade):
                 yield (sample.id, attempt), built
 
 

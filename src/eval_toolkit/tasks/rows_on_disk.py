@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, overload
 from weakref import WeakValueDictionary
@@ -18,8 +19,8 @@ from eval_toolkit._internal.tables.spool import shown
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.tasks.types import Item, Sample
 
-_SHORT = 64
-"""Maximum length of strings in columns that are held in memory while a file is in use."""
+_SHORT, _MOST_SHORT = 64, 64
+"""Maximum length of strings in columns that are held in memory, and number of such columns."""
 _open: WeakValueDictionary[tuple[Path, int, int, int], RowsOnDisk] = WeakValueDictionary()
 """Rows in use, by file and state of the file, so that a file is read once."""
 
@@ -38,7 +39,7 @@ class RowsOnDisk(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, path: Path) -> None:
-        self._parts, self._name = FileParts(path), shown(path)
+        self._parts, self._name = FileParts(path, fixed=True), shown(path)
         self._starts, self._sizes, self._lines = array("q"), array("q"), array("q")
         self._short: dict[str, list[Any]] = {}
         self.names: dict[str, None] = {}
@@ -58,7 +59,7 @@ class RowsOnDisk(Sequence[dict[str, Any]]):
         for name, value in row.items():
             if name in long:
                 continue
-            if _is_short(value):
+            if _is_short(value) and (name in self._short or len(self._short) < _MOST_SHORT):
                 cells = self._short.setdefault(name, [])
                 cells += [None] * (len(self) - len(cells))
                 cells.append(value)
@@ -89,6 +90,16 @@ class RowsOnDisk(Sequence[dict[str, Any]]):
             return [self[at] for at in range(*index.indices(len(self)))]
         line = self._parts.read((self._starts[index], self._sizes[index]))
         return self._parsed(line, self._lines[index])
+
+    def take(self, places: Sequence[int]) -> RowsOnDisk:
+        """Return some of the rows."""
+        made = copy(self)
+        made._starts, made._sizes, made._lines = (
+            array("q", (numbers[at] for at in places))
+            for numbers in (self._starts, self._sizes, self._lines)
+        )
+        made._short = {name: [cells[at] for at in places] for name, cells in self._short.items()}
+        return made
 
     def cells(self, name: str) -> Iterable[Any]:
         """Return the values of a field; None in rows without it."""

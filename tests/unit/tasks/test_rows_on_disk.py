@@ -209,6 +209,16 @@ def test_a_file_that_changes_is_noticed(tmp_path):
     path = rows(tmp_path / "q.jsonl")
     found = RowsOnDisk(path)
     assert found[1] == list(found)[1] == found[0:2][1]
-    path.write_text("")
-    with pytest.raises(ArtifactError, match="shortened while it was in use"):
+    path.write_text(path.read_text().replace("q7", "q8"))
+    with pytest.raises(ArtifactError, match=r"q\.jsonl: was changed while it was in use; run again"):
         found[5]
+
+
+def test_many_names_of_fields_take_little_memory(tmp_path):
+    path = tmp_path / "q.jsonl"
+    path.write_text("\n".join(json.dumps({f"f{i}": i}) for i in range(300)))
+    found = RowsOnDisk(path)
+    assert len(found._short) == 64
+    assert list(found.names) == [f"f{i}" for i in range(300)]
+    assert list(found.cells("f7")) == [7 if i == 7 else None for i in range(300)]
+    assert list(found.cells("f299")) == [None] * 299 + [299]

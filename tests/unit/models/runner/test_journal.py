@@ -395,8 +395,8 @@ def test_a_damaged_line_is_not_taken_for_an_answer(tmp_path, monkeypatch):
     path.write_bytes(path.read_bytes().replace(b'"4"', b'"5"'))
     found = Journal(path).read()
     assert (list(found), found.n_garbled) == ([], 1)
-    with pytest.raises(ArtifactError, match="changed while it was in use"):
+    with pytest.raises(ArtifactError, match="was changed while it was in use"):
         kept.loaded()
     path.write_bytes(path.read_bytes()[: span[0] + 3])
-    with pytest.raises(ArtifactError, match="shortened while it was in use"):
+    with pytest.raises(ArtifactError, match="was changed while it was in use"):
         kept.loaded()
