@@ -212,13 +212,13 @@ class BaseTask(TaskPrompts[SubjectT]):
             places: Sequence[int] = range(len(items))
             if order == "shuffled":
                 places = shuffled(unit_ids_of(items), self.seed)
-            one = type(self)._create_samples is BaseTask._create_samples
+            if isinstance(items, ItemsOnDisk):
+                one, name = _is_default(self), subject_name(subject)
+                some = places[:num_samples]
+                yield from samples_on_disk(items, some, self._samples_of, name, one=one)
+                continue
             for at in places[:num_samples]:
-                if isinstance(items, ItemsOnDisk):
-                    name = subject_name(subject)
-                    yield from samples_on_disk(items, at, self._samples_of, name, one=one)
-                else:
-                    yield from self._samples_of(items[at])
+                yield from self._samples_of(items[at])
 
     def _samples_of(self, item: Item) -> list[Sample]:
         try:
@@ -440,6 +440,11 @@ def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
     made.__dict__.update(task.__dict__, **state)
     made._set_prompts()
     return made
+
+
+def _is_default(task: BaseTask[Any]) -> bool:
+    """Return whether every item has exactly one sample."""
+    return type(task)._create_samples is BaseTask._create_samples
 
 
 def _identity(item: Item, n: int = 1) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 import random
 from collections.abc import Iterator, Sequence
 
-from eval_toolkit.seeds import derive_seed
+from eval_toolkit.seeds import derive_seeds
 
 
 def shuffled(unit_ids: Sequence[str], seed: int) -> list[int]:
     """Return the positions of items in a random order that is stable when items are added."""
-    keyed = [(derive_seed(seed, "order", unit_id), unit_id) for unit_id in unit_ids]
+    keyed = list(zip(derive_seeds(seed, "order", unit_ids), unit_ids, strict=True))
     return sorted(range(len(keyed)), key=keyed.__getitem__)
 
 

@@ -200,12 +200,17 @@ class _Plan:
     attempts: int
     seed: int
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether each sample has one request per attempt."""
+        usual = type(self.task)._create_samples is BaseTask._create_samples
+        return usual and self.task.RESPONSE_TYPE is ResponseType.COMPLETION
+
     def jobs(self, sample: Sample, *, check: bool) -> list[Job]:
         """Return the requests of a sample; those of a sample on disk are built when used."""
         if not isinstance(sample, SampleOnDisk):
             return self.made(sample)
-        usual = type(self.task)._create_samples is BaseTask._create_samples
-        if not check and usual and self.task.RESPONSE_TYPE is ResponseType.COMPLETION:
+        if not check and self.is_usual:
             return [_JobOnDisk(self, sample, nth, nth + 1, "") for nth in range(self.attempts)]
         made = enumerate(self.made(sample.loaded()))
         return [_JobOnDisk(self, sample, nth, job.attempt, job.step) for nth, job in made]

@@ -216,16 +216,17 @@ class SampleOnDisk(Sample):
         at: int,
         nth: int,
         build: Callable[[Item], list[Sample]],
-        **known: Any,
+        known: tuple[str, str, str | None],
     ) -> None:
-        hold = object.__setattr__
+        hold = object.__setattr__  # a loop over the names takes three times as long
         hold(self, "items", items)
         hold(self, "at", at)
         hold(self, "index", at)
         hold(self, "nth", nth)
         hold(self, "build", build)
-        for name, value in known.items():
-            hold(self, name, value)
+        hold(self, "id", known[0])
+        hold(self, "subject", known[1])
+        hold(self, "group", known[2])
 
     def loaded(self) -> Sample:
         """Return the sample with its texts in memory."""
@@ -248,13 +249,18 @@ for _name in (
 
 
 def samples_on_disk(
-    items: ItemsOnDisk, at: int, build: Callable[[Item], list[Sample]], subject: str, *, one: bool
+    items: ItemsOnDisk,
+    places: Iterable[int],
+    build: Callable[[Item], list[Sample]],
+    subject: str,
+    *,
+    one: bool,
 ) -> Iterator[Sample]:
-    """Yield the samples of an item without their texts; with ``one``, without building them."""
-    if one:
-        group = None if items.groups is None else items.groups[at]
-        yield SampleOnDisk(items, at, 0, build, id=items.unit_ids[at], subject=subject, group=group)
-        return
-    for nth, made in enumerate(items.samples(at, build)):
-        known = {"id": made.id, "subject": made.subject, "group": made.group}
-        yield SampleOnDisk(items, at, nth, build, **known)
+    """Yield the samples of items without their texts; with ``one``, without building them."""
+    for at in places:
+        if one:
+            group = None if items.groups is None else items.groups[at]
+            yield SampleOnDisk(items, at, 0, build, (items.unit_ids[at], subject, group))
+            continue
+        for nth, made in enumerate(items.samples(at, build)):
+            yield SampleOnDisk(items, at, nth, build, (made.id, made.subject, made.group))

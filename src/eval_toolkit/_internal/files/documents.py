@@ -75,7 +75,7 @@ def parse_json(
     eval_toolkit.errors.ArtifactError: line 1: malformed JSON: nested too deeply (more than 100 levels)
     """
     try:
-        text = str(text, "utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
+        text = (str(text, "utf-8") if isinstance(text, bytes) else text).removeprefix("\ufeff")
         value = _decoded(text) if strict else _LENIENT.decode(text)
         deep, large = _extremes(value, limits.DEPTH)
         if not deep:

@@ -260,8 +260,8 @@ def journalled_entry(line: bytes, parts: FileParts, start: int) -> JournalledEnt
     crc, unit, attempt, step, digest = found.groups()
     if int(crc, 16) != zlib.crc32(line[SEALED:].rstrip(), _OPENED):
         return None
-    key = (_text(unit), int(attempt), _text(step))
-    return JournalledEntry(key, digest.decode(), parts, (start, len(line)))
+    key = (_text(unit), int(attempt), "" if step == b'""' else _text(step))
+    return JournalledEntry(key, digest.decode("ascii"), parts, (start, len(line)))
 
 
 def _text(quoted: bytes) -> str:
