@@ -64,6 +64,9 @@ def numbers(request):
 
 
 def by_questions(path, out, **options):
+    """Run with a cache in the folder of the data if attempts repeat a request."""
+    if options.get("attempts") == 2:
+        options["cache"] = out.with_suffix(".cache")
     return run_task(path, ScriptedModel(answer), out, run_id="r", **options)
 
 
@@ -99,6 +102,7 @@ WAYS = {
     "a format and a limit": partial(by_questions, formatter="plain", limit=9, order="file"),
     "repeats": partial(by_questions, attempts=3, temperature=0.5, pass_at=[2], graders=["match"]),
     "subjects": partial(by_questions, by="subject"),
+    "a cache": partial(by_questions, attempts=2, temperature=0.0),
     "judges": partial(by_questions, graders=["match", Judge("refusal", ScriptedModel("no"))]),
     "until": partial(by_questions, graders=["exact_match"], until=UntilWidth(0.9)),
     "choices": by_choices,

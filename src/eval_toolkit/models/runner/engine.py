@@ -392,11 +392,13 @@ def _checked(jobs: Iterable[Job]) -> list[Job]:
 
 def _places(jobs: Iterable[Job]) -> list[Place | None]:
     """Return the position of each job among those with an identical request."""
-    n_equal: Counter[Request] = Counter()
+    n_equal: Counter[Request | str] = Counter()
     places: list[Place | None] = []
     for job in jobs:
-        places.append(Place(job.key, n_equal[job.request]))
-        n_equal[job.request] += 1
+        request = job.request
+        same = request if job.loaded() is job else request.fingerprint  # its text stays on disk
+        places.append(Place(job.key, n_equal[same]))
+        n_equal[same] += 1
     return places
 
 
