@@ -309,7 +309,7 @@ CASES = (
     Case(
         "llm_long",
         "the same with 20 000 requests, 1 000 at once",
-        Bar("cost", 1.6),
+        Bar("cost", 2.5),
         _long_cpu,
         "a bare aiohttp loop",
     ),

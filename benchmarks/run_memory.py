@@ -7,6 +7,7 @@ answers, and measures the CPU time and the memory of a new process until it send
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.here:
+        gc.set_threshold(200_000, 20, 20)  # as on the command line
         folder, n = Path(given.folder), given.n[0]
         made = until_interrupted(folder, n, given.answers) if given.resume else whole(folder, n)
         print(json.dumps(made))
