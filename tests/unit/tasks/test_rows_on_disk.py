@@ -214,7 +214,9 @@ def test_a_file_that_changes_is_noticed(tmp_path):
     found = RowsOnDisk(path)
     assert found[1] == list(found)[1] == found[0:2][1]
     path.write_text(path.read_text().replace("q7", "q8"))
-    with pytest.raises(ArtifactError, match=r"q\.jsonl: was changed while it was in use; run again"):
+    with pytest.raises(
+        ArtifactError, match=r"q\.jsonl: was changed while it was in use; run again"
+    ):
         found[5]
 
 
