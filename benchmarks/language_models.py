@@ -25,8 +25,8 @@ from benchmarks._timing import Effort, Timing
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers" / "bin"
-N_SAMPLES = 2_000
-CONCURRENCY = 100
+N_SAMPLES, N_LONG = 2_000, 20_000
+CONCURRENCY, MANY = 100, 1_000
 N_MMLU, N_SUBJECTS = 14_042, 57
 QA_TASK = """
 [task]
@@ -82,6 +82,7 @@ class Bench:
 
     folder: Path
     address: str
+    concurrency: int = CONCURRENCY
     n_runs: int = 0
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -112,12 +113,12 @@ class Bench:
         return self.run(
             *(sys.executable, "-m", "eval_toolkit", "run", task, "--model", "openai:mock"),
             *("--base-url", f"{self.address}/v1", "--order", "file", "--json", "--quiet"),
-            *("--concurrency", str(CONCURRENCY), "--out", f"run-{self.n_runs}", *more),
+            *("--concurrency", str(self.concurrency), "--out", f"run-{self.n_runs}", *more),
         )
 
     def bare(self, kind: str, rows: str) -> Done:
         client = str(HERE / "_bare_client.py")
-        arguments = (kind, self.address, rows, str(CONCURRENCY), "bare.jsonl")
+        arguments = (kind, self.address, rows, str(self.concurrency), "bare.jsonl")
         return self.run(sys.executable, client, *arguments)
 
 
@@ -127,13 +128,13 @@ def _children_ns() -> float:
 
 
 @contextmanager
-def bench() -> Iterator[Bench]:
-    """Write the data and run the server during the block."""
+def bench(n: int = N_SAMPLES, concurrency: int = CONCURRENCY) -> Iterator[Bench]:
+    """Write the data, start the server, end it."""
     random = Random(20240)  # noqa: S311 - data, not secrets
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with (folder / "qa.jsonl").open("w") as qa, (folder / "mc.jsonl").open("w") as mc:
-            for i in range(N_SAMPLES):
+            for i in range(n):
                 a, b = random.randint(10, 99_999), random.randint(10, 99_999)
                 row = {"id": f"q{i:05d}", "question": f"What is {a} + {b}?"}
                 qa.write(json.dumps({**row, "answer": str(a + b)}) + "\n")
@@ -154,7 +155,7 @@ def bench() -> Iterator[Bench]:
         try:
             if server.stdout is None:
                 raise RuntimeError("the server has no output")
-            yield Bench(folder, server.stdout.readline().strip())
+            yield Bench(folder, server.stdout.readline().strip(), concurrency)
         finally:
             server.terminate()
             server.wait(10)
@@ -167,11 +168,15 @@ def _value(done: Done, metric: str) -> float:
 
 
 def _beside_bare(
-    effort: Effort, kind: str, metric: str, time_of: Callable[[Done], float]
+    effort: Effort,
+    kind: str,
+    metric: str,
+    time_of: Callable[[Done], float],
+    size: tuple[int, int] = (N_SAMPLES, CONCURRENCY),
 ) -> Measurement:
     """Run the bare client and the package in alternation."""
     file, rows = ("qa.toml", "qa.jsonl") if kind == "chat" else ("mc.toml", "mc.jsonl")
-    with bench() as b:
+    with bench(*size) as b:
         require_agreement([_value(b.ours(file), metric)], [float(b.bare(kind, rows).output)], 1e-12)
         pairs = [(b.bare(kind, rows), b.ours(file)) for _ in range(effort.heavy_rounds)]
     ours = Timing(tuple(time_of(ours) for _, ours in pairs))
@@ -180,6 +185,11 @@ def _beside_bare(
 
 def _request_cpu(effort: Effort) -> Measurement:
     return _beside_bare(effort, "chat", "exact_match", lambda done: done.cpu_ns)
+
+
+def _long_cpu(effort: Effort) -> Measurement:
+    size = N_LONG, MANY
+    return _beside_bare(effort, "chat", "exact_match", lambda done: done.cpu_ns, size)
 
 
 def _request_span(effort: Effort) -> Measurement:
@@ -294,6 +304,13 @@ CASES = (
         "`eval-toolkit run`: 2 000 chat requests, 20 ms, 100 at once, whole command, CPU",
         Bar("cost", 2.5),
         _request_cpu,
+        "a bare aiohttp loop",
+    ),
+    Case(
+        "llm_long",
+        "the same with 20 000 requests, 1 000 at once",
+        Bar("cost", 2.5),
+        _long_cpu,
         "a bare aiohttp loop",
     ),
     Case(

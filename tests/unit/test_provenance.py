@@ -251,8 +251,16 @@ def test_keys_that_do_not(key):
 def test_texts_that_look_like_a_secret(secret):
     text = f"401: refused {secret} today"
     assert redact_secrets([text], keys=False) == ["401: refused [redacted] today"]
+    assert redact_secrets("word " * 100 + text) == "word " * 100 + "401: refused [redacted] today"
     assert redact_secrets({secret: 1}) == {"[redacted]": 1}
     assert redact_secrets({secret: 1}, keys=False) == {secret: 1}, "a name, not a setting"
+
+
+@each("secret", ["Bearer abcdefgh123", "x?sig=abc", "my PASSWORD: hunter2", "cookie: a=b"])
+def test_secrets_in_long_texts(secret):
+    """Long texts are searched in another way than short ones."""
+    assert redact_secrets("word " * 100 + secret) == "word " * 100 + redact_secrets(secret)
+    assert "[redacted]" in redact_secrets(secret)
 
 
 def test_headers_addresses_and_arguments():

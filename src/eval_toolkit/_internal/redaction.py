@@ -73,6 +73,21 @@ _HINT = re.compile(
     r"|(?i:key|token|pass|pwd|secret|auth|cookie|credential|jwt|bearer|basic|[?&](?:sig|code))"
 )
 """Every string with a secret contains at least one of these substrings; most strings have none."""
+_LONG = 256
+"""Length from which separate searches are faster than `_HINT`."""
+_MARKED = {
+    "_": ("hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
+    "-": ("sk-", "glpat-", "-----BEGIN"),
+    "x": ("xox",),
+    "A": ("AKIA", "ASIA", "AIza"),
+    "J": ("eyJ",),
+    "/": ("://",),
+}
+"""Substrings of `_HINT` by a character that they contain."""
+_IN_LOWER_CASE = (
+    *("key", "token", "pass", "pwd", "secret", "auth", "cookie", "credential", "jwt", "bearer"),
+    *("basic", "?sig", "&sig", "?code", "&code"),
+)
 _NO_SECRETS = frozenset({"", "none", "null", "true", "false", "str", "bytes", "int", "any"})
 
 
@@ -126,7 +141,7 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
     if isinstance(payload, (list, tuple)):
         kinds = set(map(type, payload))
         if kinds <= {float, int, bool, type(None)} or (
-            kinds <= {str} and not any(map(_HINT.search, payload))
+            kinds <= {str} and not any(map(_may_hold_a_secret, payload))
         ):
             return list(payload)  # fast path for long lists of numbers
         # `--api-key abc` as a list of arguments: the text after a flag that names a secret
@@ -167,8 +182,19 @@ def one_line(failure: BaseException) -> str:
     return safe.removesuffix(": ") or type(failure).__name__
 
 
+def _may_hold_a_secret(text: str) -> bool:
+    """Return whether `_HINT` matches, several times faster for long strings."""
+    if len(text) < _LONG or not text.isascii():
+        return _HINT.search(text) is not None
+    for character, hints in _MARKED.items():
+        if character in text and any(hint in text for hint in hints):
+            return True
+    lower = text.lower()
+    return any(hint in lower for hint in _IN_LOWER_CASE)
+
+
 def _redacted_text(text: str) -> str:
-    if not _HINT.search(text):
+    if not _may_hold_a_secret(text):
         return text
     text = _COOKIE.sub(rf"\1{REDACTED}", text)
     text = _without_named(text)

@@ -244,6 +244,7 @@ def answers_of(
             attempt = int(records.attempt[at])
             unit = about.get((slice_name, unit_id)) or about.get((None, unit_id))
             outcome = results.get((unit_id, attempt))
+            outcome = None if outcome is None else outcome.loaded()
             row = _row(unit, outcome, records, at, tags)
             for name, value in zip(
                 _HEAD, (slice_name, system, unit_id, attempt, *row), strict=True

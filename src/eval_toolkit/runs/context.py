@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._internal.files import parse_json
+from eval_toolkit._internal.files import Span, limits, parse_json
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit._internal.plain import plain
 from eval_toolkit._internal.redaction import one_line
@@ -35,8 +35,8 @@ from eval_toolkit.models.runner import (
     read_outcomes,
 )
 from eval_toolkit.models.runner.engine import CONCURRENCY, run_jobs_async
+from eval_toolkit.models.runner.entries import Entries, JournalledEntry
 from eval_toolkit.models.runner.jobs import Key
-from eval_toolkit.models.runner.journal import Entries
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.budgets import tokens_of
@@ -53,7 +53,9 @@ Said = JobResult | None
 _SLICE = 64
 """Maximum number of requests between checks of a token budget."""
 _WATCH_S = 2.0
-"""Seconds between checks for new answers in the journal."""
+"""Seconds between checks for newly journalled answers."""
+_WATCH_SHARE = 20
+"""Minimum time between checks, as a multiple of the time that the last one took."""
 _WATCH_FROM = 10
 """Number of answers before the first check, since estimates from fewer are not useful."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
@@ -105,6 +107,8 @@ class Context:
         self.journal = journal
         self._watch = watch
         self.finished: dict[Key, Entry] = dict(finished or {})
+        self.written: Mapping[Key, Entry] = {}
+        """Entries of the journal before the first request."""
         self.outcomes: list[JobResult] = []
         """Answers of models and functions, new or reused, in order."""
         self.verdicts: list[JobResult] = []
@@ -128,7 +132,7 @@ class Context:
 
     def __enter__(self) -> Context:
         if self.journal is not None:
-            written = self.journal.read()
+            self.written = written = self.journal.read()
             self.finished |= written
             self.journal = _ReadAlready(self.journal.path)
             if self._watch is not None:
@@ -481,16 +485,23 @@ class _Watched(_ReadAlready):
         self._watch = watch
         self._new = list(written.values())
         self._n = len(written)
+        self._held_bytes = 0
         self._next = time.monotonic() + _WATCH_S
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry) -> Span:
         """Append an answer."""
-        super().append(entry)
+        span = super().append(entry)
+        self._held_bytes += span[1]
+        if self._held_bytes > limits.HELD_BYTES and entry.ok:
+            entry = JournalledEntry(entry.key, entry.request_hash, self.parts, span)
         self._new.append(entry)
         self._n += 1
-        if self._n >= _WATCH_FROM and time.monotonic() >= self._next:
+        began = time.monotonic()
+        if self._n >= _WATCH_FROM and began >= self._next:
             self._watch(self._new)
-            self._new, self._next = [], time.monotonic() + _WATCH_S
+            ended = time.monotonic()
+            self._new, self._next = [], ended + max(_WATCH_S, _WATCH_SHARE * (ended - began))
+        return span
 
 
 class _Verdicts(_ReadAlready):

@@ -7,6 +7,7 @@ stored attempts of another run. Without a folder, nothing is written; the result
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
@@ -327,8 +328,12 @@ def store(
 
 def item_set_hash(units: Iterable[Unit]) -> str:
     """Return a hash of the ids and contents of all units."""
-    pairs = sorted([unit.id, unit.content_hash] for unit in units)
-    return sha256_text(canonical_json(pairs))
+    digest, separator = hashlib.sha256(b"["), b""
+    for pair in sorted((unit.id, unit.content_hash) for unit in units):
+        digest.update(separator + canonical_json(pair).encode("utf-8", "surrogatepass"))
+        separator = b","
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:

@@ -14,7 +14,7 @@ from eval_toolkit.runs.open import SO_FAR
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.sequences import ConfidenceSequence
-    from eval_toolkit.models.runner.journal import Entry
+    from eval_toolkit.models.runner.entries import Entry
 
 __all__ = ["SO_FAR", "Grading", "SoFar", "ValueSoFar", "read_so_far"]
 

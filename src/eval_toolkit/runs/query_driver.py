@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import secrets
+import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eval_toolkit._internal.files import private_folder
 from eval_toolkit._internal.redaction import redact_secrets
+from eval_toolkit._internal.tables import PartedTable
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.judges.requests import judge_of
@@ -31,15 +36,16 @@ from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.moved_servers import follow_moved, served_by
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.resuming import holds, refuse_changed
-from eval_toolkit.runs.units import UNITS, units_table
+from eval_toolkit.runs.units import PART_ROWS, UNITS, Unit, units_table
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.runner.journal import Entry
+    from eval_toolkit.models.runner.entries import Entry
     from eval_toolkit.runs.interim import SoFar
     from eval_toolkit.runs.outcome import Outcome
 
 _NOT_ASKED = "(not requested by the run that completed this folder)"
-"""Placeholder for the request of an answer in a journal, since journals omit requests."""
+"""Placeholder for the request of a journalled answer, since journals do not contain requests."""
+_PARTS = ".parts-"
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
 
@@ -205,9 +211,42 @@ class AskingDriver(Driver):
         if nothing_asked and same and holds(opened.previous, found.results, found.subjects):
             return replace(found, run=opened.previous)
         units = self.kind.units() if self.share is None else self.share.units
-        stored, about = units_table(found.subjects, units)
-        answers = to_columns(in_order([*outcomes, *_kept(opened, outcomes)]))
-        tables = {UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)}
+        outcomes += _kept(opened.previous, context.written, outcomes)
+        with ExitStack() as stack:
+            folder = None
+            if any(type(one) is not JobResult for one in outcomes) or any(
+                type(unit) is not Unit for unit in units
+            ):
+                folder = stack.enter_context(_parts_in(opened.path))
+            stored, about = units_table(found.subjects, units, folder)
+            tables = {
+                UNITS: stored,
+                RESPONSES: _responses(in_order(outcomes), folder),
+                **self.kind.tables(attempts),
+            }
+            manifest = self._manifest_of(head, begun, found, units, about, nothing_asked)
+            run = opened.finalise(
+                results=found.results,
+                results_full=self.full(found),
+                manifest=manifest,
+                records=found.subjects,
+                tables=tables if self.joined is None else {**tables, **self.joined.tables},
+            )
+        if begun:
+            replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
+            found = replace(found, notes=(*found.notes, *replaced))
+        return replace(found, run=run)
+
+    def _manifest_of(
+        self,
+        head: Mapping[str, Any],
+        begun: Mapping[str, Any],
+        found: Outcome,
+        units: Sequence[Unit],
+        about: Mapping[str, Any],
+        nothing_asked: bool,
+    ) -> dict[str, Any]:
+        """Return the manifest of a finished run."""
         manifest = {
             **head,
             "run_id": found.results["run_id"],
@@ -224,17 +263,7 @@ class AskingDriver(Driver):
             manifest["engine"] = begun["engine"]
         elif addresses := _by_address(getattr(self.kind, "model", None)):
             manifest["engine"] = {**head.get("engine", {}), "addresses": addresses}
-        run = opened.finalise(
-            results=found.results,
-            results_full=self.full(found),
-            manifest=manifest,
-            records=found.subjects,
-            tables=tables if self.joined is None else {**tables, **self.joined.tables},
-        )
-        if begun:
-            replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
-            found = replace(found, notes=(*found.notes, *replaced))
-        return replace(found, run=run)
+        return manifest
 
     def _counts(self, found: Outcome) -> dict[str, int]:
         return {
@@ -254,6 +283,29 @@ class AskingDriver(Driver):
         }
 
 
+@contextmanager
+def _parts_in(folder: Path) -> Iterator[Path]:
+    """Yield a folder for the parts of large tables, which is removed at the end."""
+    for left_behind in folder.glob(f"{_PARTS}*"):
+        shutil.rmtree(left_behind)
+    parts = folder / f"{_PARTS}{secrets.token_hex(6)}"
+    private_folder(parts)
+    try:
+        yield parts
+    finally:
+        shutil.rmtree(parts, ignore_errors=True)
+
+
+def _responses(outcomes: Sequence[JobResult], folder: Path | None) -> Any:
+    """Return the table of outcomes; with a folder, it is written in parts."""
+    if folder is None:
+        return to_columns(outcomes)
+    table, seen = PartedTable(folder), set[str]()
+    for start in range(0, len(outcomes) or 1, PART_ROWS):
+        table.add(to_columns(outcomes[start : start + PART_ROWS], seen))
+    return table
+
+
 def in_order(outcomes: Iterable[JobResult]) -> list[JobResult]:
     """Sort outcomes in the order of storage: by unit, attempt and step."""
     return sorted(outcomes, key=_place)
@@ -266,10 +318,10 @@ def _by_address(model: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _place(outcome: JobResult) -> tuple[str, int, list[tuple[int, str]]]:
+def _place(outcome: JobResult) -> tuple[str, int, tuple[tuple[int, str], ...]]:
     job = outcome.job
-    step = re.findall(r"[0-9]+|[^0-9]+", job.step)
-    return job.unit_id, job.attempt, [(int(s) if s.isdecimal() else -1, s) for s in step]
+    step = re.findall(r"[0-9]+|[^0-9]+", job.step) if job.step else ()
+    return job.unit_id, job.attempt, tuple((int(s) if s.isdecimal() else -1, s) for s in step)
 
 
 def _replaced(old: Mapping[str, Any], new: Mapping[str, Any], n_reused: int) -> list[str]:
@@ -306,12 +358,16 @@ def _model_name(settings: Mapping[str, Any]) -> str:
     return str(model.get("name", "")) if isinstance(model, Mapping) else str(model or "")
 
 
-def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
-    """Return the existing answers to keep although this run does not request them."""
-    requested = {outcome.job.key for outcome in outcomes}
-    kept = {one.job.key: one for one in _previous(opened.previous, requested)}
-    for key, entry in Journal(opened.journal_path).read().items():
-        if entry.ok and key not in requested and key not in kept:
+def _kept(
+    previous: Run | None, written: Mapping[Key, Entry], outcomes: Sequence[JobResult]
+) -> list[JobResult]:
+    """Return existing answers, also in the journal, that this run does not request."""
+    if previous is None and not written:
+        return []
+    asked = {outcome.job.key for outcome in outcomes}
+    kept = {one.job.key: one for one in _previous(previous, asked)}
+    for key, entry in written.items():
+        if entry.ok and key not in asked and key not in kept:
             job = Job(entry.unit_id, entry.attempt, GenerateRequest(_NOT_ASKED), entry.step)
             found = entry.answer(job, entry.request_hash)
             kept |= {} if found is None else {key: found}

@@ -18,8 +18,8 @@ from eval_toolkit.models.requests import (
     request_hash,
 )
 from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.models.runner import Entry, Journal
 from eval_toolkit.models.runner.jobs import JobResult, Key
-from eval_toolkit.models.runner.journal import Entry, Journal
 from eval_toolkit.models.runner.stored import COLUMNS, RESPONSES, read_entries, read_outcomes
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs.folder import MANIFEST, Run

@@ -8,7 +8,7 @@ import numpy as np
 
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.runs.folder import RECORDS, RESULTS, Run
+from eval_toolkit.runs.folder import RESULTS, Run
 from eval_toolkit.runs.table import to_table
 from eval_toolkit.runs.writing import run_content
 from eval_toolkit.scorecards import Records
@@ -20,10 +20,10 @@ def holds(
     """Return whether a finished run has exactly these results and records."""
     if run is None or list(records) != run.subjects:
         return False
-    content = run_content(results, None, records, None)
+    content = run_content(results, None, None, None)
     if content.files[RESULTS] != (run.path / RESULTS).read_bytes():
         return False
-    new, _ = content.tables[RECORDS]
+    new, _ = to_table(records)
     old, _ = to_table({subject: run.records(*subject) for subject in run.subjects})
     return new.keys() == old.keys() and all(
         np.array_equal(new[name], old[name], equal_nan=new[name].dtype.kind == "f") for name in new

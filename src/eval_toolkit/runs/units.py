@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,15 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.hashing import canonical_json, content_hash, sha256_text
 from eval_toolkit._internal.plain import objects, plain, whole_text
 from eval_toolkit._internal.redaction import redact_secrets
+from eval_toolkit._internal.tables import PartedTable
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs.table import PART, stored_names
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import unit_starts
 
 UNITS = "units.parquet"
+PART_ROWS = 2_048
+"""Number of rows of a table that are held in memory at once, if its texts stay on disk."""
 MAX_CHARS = 20_000
 """Maximum number of characters of a stored input or reference."""
 _MARGIN = 4_000
@@ -71,6 +75,10 @@ class Unit:
     slice: str | None = None
     row: int | None = None
 
+    def loaded(self) -> "Unit":
+        """Return the unit with its input in memory."""
+        return self
+
     def __post_init__(self) -> None:
         has_content = self.input is not None or self.reference is not None
         if has_content and not self.content_hash:  # no hash without content
@@ -78,16 +86,19 @@ class Unit:
 
 
 def units_table(
-    records: Mapping[tuple[str, str], Records] | None, units: Iterable[Unit] = ()
-) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the columns of ``units.parquet`` and their entry in the manifest.
+    records: Mapping[tuple[str, str], Records] | None,
+    units: Iterable[Unit] = (),
+    folder: Path | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """Return the columns of ``units.parquet``, and their entry in the manifest.
 
     The records determine the units and their hash, group and parts; ``units`` adds their content.
     The table therefore contains only evaluated units, even if the run was stopped early.
 
     Secrets in inputs and references are redacted, and strings are truncated to `MAX_CHARS`
     characters. Units without a record are omitted unless they have a slice, such as rows used for
-    leakage checks. Columns without any value are omitted.
+    leakage checks. Columns without any value are omitted. With a ``folder``, the columns are
+    written to it in parts.
 
     Examples
     --------
@@ -101,11 +112,48 @@ def units_table(
     given = list(units)
     if not given:
         return who, {"parts": parts}
-    columns, matched = _matched(who, parts, given)
-    texts = [None if unit is None else shown_input(unit.input) for unit in matched]
-    rights = [None if unit is None else shown_input(unit.reference) for unit in matched]
+    columns, asked = _matched(who, parts, given)
+    more = _more_names(given if folder is None else given[:1], columns)
+    n_cut = 0
+    if folder is None:
+        what, n_cut = _texts_of(asked, more)
+        columns |= {name: typed_column(values) for name, values in what.items() if _any(values)}
+        return columns, {"parts": parts, "max_chars": MAX_CHARS, "n_cut": n_cut}
+    table, empty = PartedTable(folder), {*WHAT, *more}
+    for start in range(0, len(asked), PART_ROWS):
+        what, n = _texts_of(asked[start : start + PART_ROWS], more)
+        side = {name: column[start : start + PART_ROWS] for name, column in columns.items()}
+        table.add(side | {name: typed_column(values) for name, values in what.items()})
+        empty -= {name for name, values in what.items() if _any(values)}
+        n_cut += n
+    table.omit(empty)
+    return table, {"parts": parts, "max_chars": MAX_CHARS, "n_cut": n_cut}
+
+
+def _any(values: Iterable[Any]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _more_names(given: Iterable[Unit], columns: Mapping[str, Array]) -> list[str]:
+    """Return the names of additional columns."""
+    names = list(dict.fromkeys(name for unit in given for name in unit.more))
+    for name in names:
+        if name.lower() in map(str.lower, (*columns, *WHAT)):
+            raise InvalidInputError(
+                f"the table of units already has a column {name!r}; choose another name"
+            )
+    return names
+
+
+def _texts_of(
+    asked: Sequence[Unit | None], more: Iterable[str]
+) -> tuple[dict[str, list[Any]], int]:
+    """Return the columns with the content of units, and the number of truncated inputs."""
+    loaded = [None if unit is None else unit.loaded() for unit in asked]
+    texts = [None if unit is None else shown_input(unit.input) for unit in loaded]
+    rights = [None if unit is None else shown_input(unit.reference) for unit in loaded]
     what: dict[str, list[Any]] = {
-        "row": [-1 if unit is None else unit.row for unit in matched],
+        "row": [-1 if unit is None else unit.row for unit in loaded],
         "input": [None if text is None else kept_text(text) for text in texts],
         "digest": [
             # whitespace and Unicode form make no difference
@@ -116,19 +164,9 @@ def units_table(
         ],
         "reference": [None if text is None else kept_text(text) for text in rights],
     }
-    for name in dict.fromkeys(name for unit in given for name in unit.more):
-        if name.lower() in map(str.lower, (*columns, *what)):
-            raise InvalidInputError(
-                f"the table of units already has a column {name!r}; choose another name"
-            )
-        what[name] = [None if unit is None else unit.more.get(name) for unit in matched]
-    columns |= {
-        name: typed_column(values)
-        for name, values in what.items()
-        if any(value is not None for value in values)
-    }
-    n_cut = sum(text is not None and len(text) > MAX_CHARS for text in texts)
-    return columns, {"parts": parts, "max_chars": MAX_CHARS, "n_cut": n_cut}
+    for name in more:
+        what[name] = [None if unit is None else unit.more.get(name) for unit in loaded]
+    return what, sum(text is not None and len(text) > MAX_CHARS for text in texts)
 
 
 def _of_records(

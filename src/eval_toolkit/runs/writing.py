@@ -17,6 +17,7 @@ from eval_toolkit._internal import tables as _tables
 from eval_toolkit._internal.files import make_private, private_folder, sync_folder, write_atomic
 from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit._internal.redaction import redact_results
+from eval_toolkit._internal.tables import PartedTable
 from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
 from eval_toolkit.artifacts.strict_json import plain_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
@@ -28,7 +29,7 @@ from eval_toolkit.runs.manifest_checks import results_problem
 from eval_toolkit.runs.table import to_table
 from eval_toolkit.scorecards import Records
 
-Columns: TypeAlias = Mapping[str, Any]
+Columns: TypeAlias = Mapping[str, Any] | PartedTable
 
 _STAGING = ".staging-"
 _REPORT = "report.html"
@@ -140,9 +141,12 @@ def run_content(
             raise InvalidInputError(
                 f"`tables` names {name!r}; it must be the name of a .parquet file"
             )
-        arrays = {column: np.asarray(values) for column, values in given.items()}
-        texts = [column for column, array in arrays.items() if array.dtype.kind in "OUS"]
-        stored[name] = arrays, {"texts": texts, "numbers": [c for c in arrays if c not in texts]}
+        table: Any = given
+        if not isinstance(table, PartedTable):
+            table = {column: np.asarray(values) for column, values in table.items()}
+        kinds = _tables.kinds_of(table)
+        texts = [column for column, kind in kinds.items() if kind in "OUS"]
+        stored[name] = table, {"texts": texts, "numbers": [c for c in kinds if c not in texts]}
     return Content(files, stored)
 
 
@@ -259,9 +263,8 @@ class Writing:
             stored = {self.staging / name: columns for name, (columns, _) in content.tables.items()}
             _tables.write_tables(stored)
         for name, (columns, about) in content.tables.items():
-            n_rows = len(next(iter(columns.values())))
             digest = sha256_file(self.staging / name)
-            artifacts[name] = {"sha256": digest, "n_rows": n_rows, **about}
+            artifacts[name] = {"sha256": digest, "n_rows": _tables.n_rows_of(columns), **about}
         write_atomic(self.staging / _RUNNING, self._manifest("running"))
         write_atomic(self.staging / MANIFEST, self._manifest("complete", artifacts=artifacts))
         for file in self.staging.iterdir():

@@ -1,5 +1,6 @@
 """Base class of benchmarks, `BaseTask`."""
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,8 @@ from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
 from eval_toolkit.tasks.dataset import SubjectT
 from eval_toolkit.tasks.hooks import TaskPrompts, place_of
 from eval_toolkit.tasks.identity import question_of
-from eval_toolkit.tasks.order import in_order
+from eval_toolkit.tasks.order import shuffled
+from eval_toolkit.tasks.rows_on_disk import ItemsOnDisk, samples_on_disk, unit_ids_of
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 
@@ -207,10 +209,16 @@ class BaseTask(TaskPrompts[SubjectT]):
             validation.integer(num_samples, "limit", low=1)
         for subject in self.subjects:
             items = self._items(subject, self.SAMPLE_SPLIT)
-            for item in (in_order(items, self.seed) if order == "shuffled" else items)[
-                :num_samples
-            ]:
-                yield from self._samples_of(item)
+            places: Sequence[int] = range(len(items))
+            if order == "shuffled":
+                places = shuffled(unit_ids_of(items), self.seed)
+            if isinstance(items, ItemsOnDisk):
+                one, name = _is_default(self), subject_name(subject)
+                some = places[:num_samples]
+                yield from samples_on_disk(items, some, self._samples_of, name, one=one)
+                continue
+            for at in places[:num_samples]:
+                yield from self._samples_of(items[at])
 
     def _samples_of(self, item: Item) -> list[Sample]:
         try:
@@ -331,10 +339,15 @@ class BaseTask(TaskPrompts[SubjectT]):
         items are not detected; changes to the rows are covered by the hashes of the data, and other
         changes to the code of the task by ``VERSION``.
         """
-        items = [
-            item for subject in self.subjects for item in self._items(subject, self.SAMPLE_SPLIT)
+        places = (
+            (unit_id, place, at)
+            for place, subject in enumerate(self.subjects)
+            for at, unit_id in enumerate(unit_ids_of(self._items(subject, self.SAMPLE_SPLIT)))
+        )
+        first = [
+            self._items(self.subjects[place], self.SAMPLE_SPLIT)[at]
+            for _, place, at in heapq.nsmallest(_FINGERPRINTED, places)
         ]
-        first = sorted(items, key=lambda item: item.unit_id)[:_FINGERPRINTED]
         prompts = [
             [
                 sample.id,
@@ -428,6 +441,11 @@ def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
     made.__dict__.update(task.__dict__, **state)
     made._set_prompts()
     return made
+
+
+def _is_default(task: BaseTask[Any]) -> bool:
+    """Return whether every item has exactly one sample."""
+    return type(task)._create_samples is BaseTask._create_samples
 
 
 def _identity(item: Item, n: int = 1) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -141,9 +142,12 @@ class Task(BaseTask[str]):
             shuffle_choices=sampling["shuffle_choices"],
         )
 
-    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
+    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> Sequence[Item]:
         items = super()._identified(rows, subject, split)
         name, pattern = self._apart or ("", compiled("", "pattern"))
+        if not name and self._flags is None:
+            return items
+        items = list(items)  # items on disk cannot be changed
         for item in items:  # identified by the published content, not by the values parsed from it
             if name and name in item:
                 item.update(_groups(pattern, item, name))
@@ -183,7 +187,9 @@ class Task(BaseTask[str]):
 
     def _refuse_one_prompt(self, samples: Sequence[Sample]) -> None:
         """Raise an error if all items have the same prompt because it has no placeholder."""
-        if len({sample.messages for sample in samples}) > 1 or len(samples) < 2:
+        if len(samples) < 2 or any(
+            sample.messages != samples[0].messages for sample in islice(samples, 1, None)
+        ):
             return
         parts = self._prompt.system, self._prompt.initial, self._prompt.instruction
         text = " ".join(filter(None, parts))

@@ -36,7 +36,7 @@ class Source(Protocol):
         """Return the available subjects, sorted, or an empty list if they are unknown."""
         ...
 
-    def rows(self, split: str, subject: str | None) -> list[Row]:
+    def rows(self, split: str, subject: str | None) -> Sequence[Row]:
         """Return the rows of a split; if it does not exist, the error lists the existing splits."""
         ...
 
@@ -111,7 +111,7 @@ class FileSource:
         self._sample_split = sample_split
         self._labels = labels
         self._files: dict[Path, str] = {}
-        self._cache: dict[tuple[Path, str], list[Row]] = {}
+        self._cache: dict[tuple[Path, str], Sequence[Row]] = {}
         patterns = self._given.values() if isinstance(self._given, dict) else [self._given]
         self.by_subject = any(_SUBJECT in str(pattern) for pattern in patterns)
 
@@ -137,16 +137,17 @@ class FileSource:
             raise MissingFileError(f"{pattern}: no file matches the pattern")
         return found
 
-    def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows in the files of a split."""
-        rows: list[Row] = []
-        for path, only_named in self._paths(split, subject):
+    def rows(self, split: str, subject: str | None) -> Sequence[Row]:
+        """Return the rows in the files of a split; those of a single large file stay on disk."""
+        paths = self._paths(split, subject)
+        for path, only_named in paths:
             if (path, split) not in self._cache:
                 self._cache[path, split] = self._read(path, split, only_named)
-            rows += self._cache[path, split]
-        return rows
+        if len(paths) == 1:
+            return self._cache[paths[0][0], split]
+        return [row for path, _ in paths for row in self._cache[path, split]]
 
-    def _read(self, path: Path, split: str, only_named: bool) -> list[Row]:
+    def _read(self, path: Path, split: str, only_named: bool) -> Sequence[Row]:
         rows = read_rows(path, split, only_named=only_named)
         self._files[path] = sha256_file(path)
         labels = self._label_file(path, rows)

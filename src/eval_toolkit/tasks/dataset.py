@@ -15,6 +15,7 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.tasks.data import MemorySource, Source, load_hub, open_source
 from eval_toolkit.tasks.identity import make_items
+from eval_toolkit.tasks.rows_on_disk import RowsOnDisk, cells_of
 from eval_toolkit.tasks.subjects import distinct_subjects, select_subjects, subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item
 
@@ -46,8 +47,8 @@ class TaskData(Generic[SubjectT]):
         self._source = self._opened(rows, data)
         self._wanted = None if subjects is None else list(subjects)
         self._subjects: list[Any] | None = None
-        self._by_subject: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        self._splits: dict[str, Mapping[str, list[Item]]] = {}
+        self._by_subject: dict[str, dict[str, list[int]]] = {}
+        self._splits: dict[str, Mapping[str, Sequence[Item]]] = {}
         self._odd_keys: list[str] = []
 
     def _pinned_revision(self, rows: Any, data: Any) -> str | None:
@@ -99,7 +100,7 @@ class TaskData(Generic[SubjectT]):
         """Return whether examples are drawn from the few-shot split."""
         return bool(self.num_fewshot and self.FEWSHOT_SPLIT)
 
-    def _rows_of(self, split: str, subject: str) -> list[dict[str, Any]]:
+    def _rows_of(self, split: str, subject: str) -> Sequence[dict[str, Any]]:
         plain = subject == NO_SUBJECT
         try:
             if plain or (self._source.by_subject and self.SUBJECT_FIELD is None):
@@ -110,12 +111,12 @@ class TaskData(Generic[SubjectT]):
                 raise
             raise InvalidInputError(f"few-shot examples: {error}") from None
         if split not in self._by_subject:
-            field = self.SUBJECT_FIELD or "subject"
-            parts: dict[str, list[dict[str, Any]]] = {}
-            for row in rows:
-                parts.setdefault(str(row.get(field)), []).append(row)
+            parts: dict[str, list[int]] = {}
+            for at, value in enumerate(cells_of(rows, self.SUBJECT_FIELD or "subject")):
+                parts.setdefault(str(value), []).append(at)
             self._by_subject[split] = parts
-        return self._by_subject[split].get(subject, [])
+        places = self._by_subject[split].get(subject, [])
+        return rows.take(places) if isinstance(rows, RowsOnDisk) else [rows[at] for at in places]
 
     @property
     def subjects(self) -> list[Any]:
@@ -137,13 +138,15 @@ class TaskData(Generic[SubjectT]):
 
     def _field_values(self) -> list[str]:
         rows = self._source.rows(self.SAMPLE_SPLIT, self.DATASET_CONFIG)
-        for n, row in enumerate(rows, 1):
-            if row.get(str(self.SUBJECT_FIELD)) is None:
+        found = set()
+        for n, value in enumerate(cells_of(rows, str(self.SUBJECT_FIELD)), 1):
+            if value is None:
                 raise MissingColumnError(
                     f"split {self.SAMPLE_SPLIT!r}, row {n}: the subject {self.SUBJECT_FIELD!r} is "
-                    f"missing; the fields are {', '.join(map(repr, row))}"
+                    f"missing; the fields are {', '.join(map(repr, rows[n - 1]))}"
                 )
-        return sorted({str(row[str(self.SUBJECT_FIELD)]) for row in rows})
+            found.add(str(value))
+        return sorted(found)
 
     @property
     def data_notes(self) -> list[str]:
@@ -153,7 +156,7 @@ class TaskData(Generic[SubjectT]):
         first, more = self._odd_keys[0], len(self._odd_keys) - 1
         return [f"{first} (and {more} more)" if more else first]
 
-    def _items(self, subject: Any, split: str) -> list[Item]:
+    def _items(self, subject: Any, split: str) -> Sequence[Item]:
         """Return the items of one subject in a split (cached)."""
         name = subject_name(subject)
         if name not in self._splits:
@@ -168,19 +171,16 @@ class TaskData(Generic[SubjectT]):
             raise InvalidInputError(f"task {self.NAME!r}: the split {split!r}{where} has no rows")
         return splits[split]
 
-    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
+    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> Sequence[Item]:
         name = subject_name(subject)
         plain = name == NO_SUBJECT
-        items = make_items(
+        return make_items(
             rows,
             subject=name,
+            in_item=None if plain else subject,
             prefix="" if plain else f"{name}/",
             place=f"split {split!r}" if plain else f"subject {name!r}, split {split!r}",
             id_field=self.ID_FIELD,
             group_field=self.GROUP_FIELD if split == self.SAMPLE_SPLIT else None,
             notes=self._odd_keys,
         )
-        if not plain:
-            for item in items:
-                item["subject"] = subject
-        return items

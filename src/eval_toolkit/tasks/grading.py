@@ -25,12 +25,7 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.measuring import (
-    built_responses,
-    grader_columns,
-    measure,
-    n_cut_off,
-)
+from eval_toolkit.tasks.measuring import each_response, grader_columns, measure, n_cut_off
 from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
@@ -203,11 +198,11 @@ def _contained(
         wrong &= records.columns[f"{by.name}_by"] == ExactMatch().name
     places = set(zip(records.unit_id[wrong], records.attempt[wrong], strict=True))
     units = {unit for unit, _ in places}
-    built = built_responses(task, [one for one in samples if one.id in units], outcomes)
+    some = [sample for sample in samples if sample.id in units]
     inside = Includes(ignore_punctuation=True, ignore_articles=True)
     n = sum(
         inside.grade(response)[inside.name] == 1.0
-        for place, response in built.items()
+        for place, response in each_response(task, some, outcomes)
         if place in places
     )
     if not n or n < _MANY * len(records):

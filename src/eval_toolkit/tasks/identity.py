@@ -6,6 +6,7 @@ from typing import Any
 from eval_toolkit._internal.hashing import canonical_json, content_hash, sha256_text, unit_ids
 from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.tasks.rows_on_disk import ItemsOnDisk, RowsOnDisk, cells_of
 from eval_toolkit.tasks.types import Item
 
 ID_FIELD = "id"
@@ -54,13 +55,15 @@ def make_items(
     id_field: str | None,
     group_field: str | None,
     notes: list[str],
-) -> list[Item]:
+    in_item: Any = None,
+) -> Sequence[Item]:
     """Convert the rows of a split and subject to items with identities.
 
     Every key starts with ``prefix``, which is "subject/" in a task with subjects. ``id_field``
     defaults to `ID_FIELD` if every row has a unique value in it; if the field exists but is not
     used, a note is appended to ``notes``. Items with the same value of ``group_field`` are not
-    independent, even across subjects, for example an item and its translations.
+    independent, even across subjects, for example an item and its translations. ``in_item`` is
+    stored as the field "subject". Items of rows on disk stay on disk.
     """
     field, keys = id_field or ID_FIELD, None
     try:
@@ -71,22 +74,30 @@ def make_items(
         if any(ID_FIELD in row for row in rows):
             problem = str(error).rpartition(";")[0]
             notes.append(f"{problem}; items are identified by their content instead")
+    own = None if keys is None else field
     if keys is None:
         hashes = [content_hash(row, None) for row in rows]
         keys = unit_ids(hashes)
-    else:
-        hashes = [content_hash(_without(row, field), None) for row in rows]
-    items = []
-    for index, (row, key, digest) in enumerate(zip(rows, keys, hashes, strict=True)):
+    ids = [f"{prefix}{key}" for key in keys] if prefix else keys
+
+    def made(index: int, row: Mapping[str, Any], digest: str | None = None) -> Item:
         item = Item(row)
-        item.unit_id = f"{prefix}{key}"
-        item.content_hash = digest
+        item.unit_id = ids[index]
+        item.content_hash = digest or content_hash(row if own is None else _without(row, own), None)
         item.index = index
         item.subject = subject
         item.place = f"{place}, row {index + 1}"
         item.group = None if group_field is None else _group(item, group_field)
-        items.append(item)
-    return items
+        if in_item is not None:
+            item["subject"] = in_item
+        return item
+
+    if not isinstance(rows, RowsOnDisk):
+        return [made(index, row, None if own else hashes[index]) for index, row in enumerate(rows)]
+    groups = None
+    if group_field is not None:
+        groups = [made(index, row).group for index, row in enumerate(rows)]
+    return ItemsOnDisk(rows, ids, groups, made)
 
 
 def _without(row: Mapping[str, Any], field: str) -> dict[str, Any]:
@@ -95,8 +106,7 @@ def _without(row: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str]:
     keys: dict[str, int] = {}
-    for n, row in enumerate(rows, 1):
-        value = row.get(field)
+    for n, value in enumerate(cells_of(rows, field), 1):
         usable = isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
         usable = usable and whole_text(str(value)) == str(value)  # keys must be storable
         if usable and str(value) not in keys:
@@ -107,7 +117,7 @@ def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str
                 "keys must be unique"
             )
         else:
-            what = f"is {value!r}" if field in row else "is missing"
+            what = f"is {value!r}" if field in rows[n - 1] else "is missing"
             raise MissingColumnError(
                 f"{place}, row {n}: the key {field!r} {what}; every key must be a string or a number"
             )

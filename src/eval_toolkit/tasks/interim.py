@@ -13,8 +13,8 @@ from eval_toolkit.runs.interim import Grading
 from eval_toolkit.tasks.measuring import grader_columns, measure
 
 if TYPE_CHECKING:
+    from eval_toolkit.models.runner.entries import Entry
     from eval_toolkit.models.runner.jobs import Job
-    from eval_toolkit.models.runner.journal import Entry
     from eval_toolkit.protocols import Grader
     from eval_toolkit.tasks.kind import TaskKind
 

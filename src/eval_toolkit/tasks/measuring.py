@@ -6,7 +6,7 @@ affects.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -110,7 +110,9 @@ def measure(
     lines = [(sample, attempt) for sample in samples for attempt in attempts]
     for sample, attempt in lines:
         place = (sample.id, attempt)
-        graded = _graded(task, sample, found.get(place), chosen, columns, replies.get(place) or {})
+        said, verdicts_of = found.get(place), replies.get(place) or {}
+        outcome = None if said is None else said.loaded()
+        graded = _graded(task, sample.loaded(), outcome, chosen, columns, verdicts_of)
         table.add(dict.fromkeys(table.values, graded) if isinstance(graded, Grade) else graded)
     subjects = [sample.subject for sample, _ in lines]
     return Records.from_columns(
@@ -227,16 +229,21 @@ def built_responses(
     >>> list(built_responses(None, [sample], [JobResult(job, raw)]))
     [('q', 1)]
     """
+    return dict(each_response(task, samples, outcomes))
+
+
+def each_response(
+    task: Measurable, samples: Sequence[Sample], outcomes: Iterable[JobResult]
+) -> Iterator[tuple[Attempt, Any]]:
+    """Yield what `built_responses` returns."""
     found = joined(apart(outcomes)[0])
-    by_unit: dict[str, list[int]] = {}
-    for unit, attempt in sorted(found):
-        by_unit.setdefault(unit, []).append(attempt)
-    built = {
-        (sample.id, attempt): answered(task, sample, found[sample.id, attempt])
-        for sample in samples
-        for attempt in by_unit.get(sample.id, ())
-    }
-    return {place: one for place, one in built.items() if not isinstance(one, Grade)}
+    attempts = sorted({attempt for _, attempt in found})
+    for sample in samples:
+        for attempt in attempts:
+            said = found.get((sample.id, attempt))
+            built = None if said is None else answered(task, sample.loaded(), said.loaded())
+            if said is not None and not isinstance(built, Grade):
+                yield (sample.id, attempt), built
 
 
 def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any:

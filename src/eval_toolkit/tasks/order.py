@@ -3,14 +3,13 @@
 import random
 from collections.abc import Iterator, Sequence
 
-from eval_toolkit.seeds import derive_seed
-from eval_toolkit.tasks.types import Item
+from eval_toolkit.seeds import derive_seeds
 
 
-def in_order(items: Sequence[Item], seed: int) -> list[Item]:
-    """Return items in a random order that is stable when items are added."""
-    keyed = [(derive_seed(seed, "order", item.unit_id), item.unit_id) for item in items]
-    return [items[at] for at in sorted(range(len(items)), key=keyed.__getitem__)]
+def shuffled(unit_ids: Sequence[str], seed: int) -> list[int]:
+    """Return the positions of items in a random order that is stable when items are added."""
+    keyed = list(zip(derive_seeds(seed, "order", unit_ids), unit_ids, strict=True))
+    return sorted(range(len(keyed)), key=keyed.__getitem__)
 
 
 def permutation(seed: int, n: int) -> Iterator[int]:

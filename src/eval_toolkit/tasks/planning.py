@@ -16,6 +16,7 @@ from eval_toolkit.runs.multipart import PART
 from eval_toolkit.runs.specs import DecodingSpec
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.rows_on_disk import SampleOnDisk
 from eval_toolkit.tasks.types import Part, Sample
 
 _SEED_LIMIT = 2**31
@@ -105,6 +106,7 @@ def plan_jobs(
     decoding: DecodingSpec | None = None,
     attempts: int | None = None,
     seed: int = DEFAULT_SEED,
+    check: bool = True,
 ) -> list[Job]:
     """Return the requests of a task, one per sample and attempt, or per part of a sample.
 
@@ -121,8 +123,11 @@ def plan_jobs(
     attempts : int, optional
         Number of attempts per sample; by default, the number that the task defines.
     seed : int, default 42
-        Random seed of the run. Unless the temperature is 0, every attempt at every sample gets its
-        own seed, which does not depend on the other samples.
+        Random seed of the run. If answers may be sampled (temperature not 0), each attempt at
+        each sample gets its own seed, independent of the other samples.
+    check : bool, default True
+        Whether to build every request now, so that an error is raised here. If False, requests for
+        answers about samples on disk are only built when they are sent.
 
     Returns
     -------
@@ -157,13 +162,8 @@ def plan_jobs(
         )
     form = default_formatter(task) if formatter is None else check_formatter(formatter)
     how = decoding_of(task) if decoding is None else decoding
-    jobs = []
-    for sample in samples:
-        try:
-            jobs += _jobs(task, sample, form, how, attempts, seed)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"sample {sample.id!r}: {error}") from error
-    return jobs
+    plan = _Plan(task, form, how, attempts, seed)
+    return [job for sample in samples for job in plan.jobs(sample, check=check)]
 
 
 def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
@@ -190,42 +190,95 @@ def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
     return attempts
 
 
-def _jobs(
-    task: BaseTask[Any],
-    sample: Sample,
-    formatter: Formatter,
-    decoding: DecodingSpec,
-    attempts: int,
-    seed: int,
-) -> list[Job]:
-    if sample.parts:
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Settings that turn samples into requests."""
+
+    task: BaseTask[Any]
+    formatter: Formatter
+    decoding: DecodingSpec
+    attempts: int
+    seed: int
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether each sample has one request per attempt."""
+        usual = type(self.task)._create_samples is BaseTask._create_samples
+        return usual and self.task.RESPONSE_TYPE is ResponseType.COMPLETION
+
+    def jobs(self, sample: Sample, *, check: bool) -> list[Job]:
+        """Return the requests of a sample; those of a sample on disk are built when used."""
+        if not isinstance(sample, SampleOnDisk):
+            return self.made(sample)
+        if not check and self.is_usual:
+            return [_JobOnDisk(self, sample, nth, nth + 1, "") for nth in range(self.attempts)]
+        made = enumerate(self.made(sample.loaded()))
+        return [_JobOnDisk(self, sample, nth, job.attempt, job.step) for nth, job in made]
+
+    def made(self, sample: Sample) -> list[Job]:
+        """Return the requests of a sample."""
+        try:
+            return self._made(sample)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"sample {sample.id!r}: {error}") from error
+
+    def _made(self, sample: Sample) -> list[Job]:
+        if sample.parts:
+            return [
+                Job(sample.id, 1, _part_request(part, self.formatter), f"{PART}{at}")
+                for at, part in enumerate(sample.parts)
+            ]
+        prompt: Any = sample.text
+        if prompt is None or self.formatter != "plain":
+            prompt = format_prompt(sample.messages, self.formatter)
+        if self.task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
+            scored = LoglikelihoodRequest(prompt, sample.possible_completions or ())
+            return [Job(sample.id, 1, scored)]
         return [
-            Job(sample.id, 1, _part_request(part, formatter), f"{PART}{at}")
-            for at, part in enumerate(sample.parts)
+            Job(sample.id, attempt, self._generated(prompt, sample.id, attempt))
+            for attempt in range(1, self.attempts + 1)
         ]
-    prompt: Any = sample.text
-    if prompt is None or formatter != "plain":
-        prompt = format_prompt(sample.messages, formatter)
-    if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
-        return [Job(sample.id, 1, LoglikelihoodRequest(prompt, sample.possible_completions or ()))]
-    drawn = decoding.temperature != 0.0
-    return [
-        Job(
-            sample.id,
-            attempt,
-            GenerateRequest(
-                prompt,
-                max_tokens=decoding.max_tokens,
-                temperature=decoding.temperature,
-                top_p=decoding.top_p,
-                stop=decoding.stop,
-                seed=derive_seed(seed, "decoding", sample.id, attempt) % _SEED_LIMIT
-                if drawn
-                else None,
-            ),
+
+    def _generated(self, prompt: Any, unit_id: str, attempt: int) -> GenerateRequest:
+        how, seed = self.decoding, None
+        if how.temperature != 0.0:
+            seed = derive_seed(self.seed, "decoding", unit_id, attempt) % _SEED_LIMIT
+        return GenerateRequest(
+            prompt,
+            max_tokens=how.max_tokens,
+            temperature=how.temperature,
+            top_p=how.top_p,
+            stop=how.stop,
+            seed=seed,
         )
-        for attempt in range(1, attempts + 1)
-    ]
+
+
+class _JobOnDisk(Job):
+    """Request about a sample on disk, which is built when it is used."""
+
+    __slots__ = ("nth", "plan", "sample")
+
+    plan: _Plan
+    sample: Sample
+    nth: int
+
+    def __init__(self, plan: _Plan, sample: Sample, nth: int, attempt: int, step: str) -> None:
+        hold = object.__setattr__  # a loop over the names takes three times as long
+        hold(self, "unit_id", sample.id)
+        hold(self, "attempt", attempt)
+        hold(self, "step", step)
+        hold(self, "plan", plan)
+        hold(self, "sample", sample)
+        hold(self, "nth", nth)
+
+    @property
+    def request(self) -> Request:
+        """Request to the model."""
+        return self.loaded().request
+
+    def loaded(self) -> Job:
+        """Return the job with its request in memory."""
+        return self.plan.made(self.sample.loaded())[self.nth]
 
 
 def _part_request(part: Part, formatter: Formatter) -> LoglikelihoodRequest:

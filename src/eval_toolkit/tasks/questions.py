@@ -15,6 +15,7 @@ from eval_toolkit.loaders.columns import id_names
 from eval_toolkit.protocols import Grader
 from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.reading import Row, read_rows
+from eval_toolkit.tasks.rows_on_disk import RowsOnDisk, cells_of, names_of
 from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
 from eval_toolkit.tasks.templates import FieldSpec, Template
 from eval_toolkit.tasks.types import Sample
@@ -83,6 +84,8 @@ class QuestionsTask(Task):
     """Task created from a table of questions."""
 
     guessed: tuple[str, ...] = ()
+    kept_rows: Sequence[Row] = ()
+    """Rows of a large file, which are not read again while the task is in use."""
     by_match: bool = False
     """Whether the default grader is used."""
     lacking: str = ""
@@ -175,7 +178,7 @@ def questions_task(
     path = given if isinstance(given, (str, Path)) else None
     if path is None:
         splits, split = _splits(given)
-        rows = splits[split]
+        rows: Sequence[Row] = splits[split]
     else:
         rows = read_rows(Path(path).expanduser(), "test")
         splits, split = {}, "test"
@@ -194,9 +197,10 @@ def questions_task(
         **sampling,
     )
     task.guessed = (found.told(),)
+    task.kept_rows = rows if isinstance(rows, RowsOnDisk) else ()
     task.by_match = "match" in chosen
     if graders is None and found.answer is None:
-        columns = ", ".join(map(repr, dict.fromkeys(name for row in rows for name in row)))
+        columns = ", ".join(map(repr, names_of(rows)))
         task.lacking = (
             f"{place}: no column contains the reference (answer, target, reference, expected …); "
             f"the columns are {columns}; specify it with --answer COLUMN (answer= in Python), or "
@@ -306,7 +310,7 @@ def guess_columns(
     >>> guess_columns([{"input": "2 + 2?", "A": "3", "B": "4", "answer": "B"}]).choices
     ('{A}', '{B}')
     """
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = names_of(rows)
     by_plain = {_plain(name): name for name in reversed(names)}
     known = {
         what: next((by_plain[_plain(one)] for one in some if _plain(one) in by_plain), None)
@@ -350,18 +354,18 @@ def _plain(name: str) -> str:
 
 
 def _in_all(rows: Sequence[Row], name: str | None) -> bool:
-    return name is not None and all(row.get(name) not in (None, "") for row in rows)
+    return name is not None and all(value not in (None, "") for value in cells_of(rows, name))
 
 
 def _unique(rows: Sequence[Row], name: str | None) -> bool:
-    return _in_all(rows, name) and len({str(row[str(name)]) for row in rows}) == len(rows)
+    return _in_all(rows, name) and len(set(map(str, cells_of(rows, str(name))))) == len(rows)
 
 
 def _divides(rows: Sequence[Row], name: str | None) -> bool:
     """Return whether the parts defined by a column are large enough to report."""
     if not _in_all(rows, name):
         return False
-    n = len({str(row[str(name)]) for row in rows})
+    n = len(set(map(str, cells_of(rows, str(name)))))
     return 1 < n <= min(_MOST_SUBJECTS, len(rows) // 2)
 
 
@@ -408,9 +412,9 @@ def _answer_is(
 
 
 def _check_graders(rows: Sequence[Row], name: str, place: str) -> None:
-    for n, row in enumerate(rows, 1):
-        if row.get(name):
+    for n, value in enumerate(cells_of(rows, name), 1):
+        if value:
             try:
-                grader_of_item(str(row[name]))
+                grader_of_item(str(value))
             except (InvalidInputError, LookupError) as error:
                 raise InvalidInputError(f"{place}, row {n}: {error}") from error

@@ -1,27 +1,32 @@
 """Reading of data files as rows, preserving nested values."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.files import is_file, named_alike
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
+from eval_toolkit.tasks.rows_on_disk import rows_on_disk
 
 Row = dict[str, Any]
 
 
-def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
+def read_rows(path: Path, split: str, *, only_named: bool = False) -> Sequence[Row]:
     """Read the rows of one split from a file.
 
-    A JSON file may contain a list of objects, an object with such a list under "examples", or an
-    object with one list per split. With ``only_named``, a file without an entry for this split is
-    an error.
+    A JSON file contains a list of objects, an object with the list under "examples", or an object
+    with one list per split. With ``only_named``, rows are returned only if the file itself names
+    this split. Rows of a large JSON Lines file stay on disk.
     """
     if not is_file(path):
         raise MissingFileError(f"{path}: no such file{named_alike(path)}")
     if only_named and tables.media_type_of(path) != tables.JSON:
         raise InvalidInputError(f"{path}: the file contains a single split, which is not {split!r}")
+
+    large = rows_on_disk(path)
+    if large is not None:
+        return large
 
     def list_in(payload: Any) -> Any:
         if isinstance(payload, dict) and isinstance(payload.get(split), list):

@@ -11,6 +11,7 @@ from eval_toolkit.models.messages import Role
 from eval_toolkit.models.responses import Loglikelihood
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.units import Unit
+from eval_toolkit.tasks.rows_on_disk import SampleOnDisk
 from eval_toolkit.tasks.types import Sample
 
 _OF_CHOICES = frozenset({"doc", "choices", "right"})
@@ -49,7 +50,47 @@ def sample_units(samples: Iterable[Sample]) -> list[Unit]:
     >>> unit.input, unit.reference, unit.more
     ('Capital of Italy?', ' Rome', {'correct': '[1]'})
     """
-    return [_unit(sample) for sample in samples]
+    return [
+        _UnitOnDisk(sample) if isinstance(sample, SampleOnDisk) else _unit(sample)
+        for sample in samples
+    ]
+
+
+class _UnitOnDisk(Unit):
+    """Unit of a sample on disk."""
+
+    __slots__ = ("sample",)
+
+    sample: Sample
+
+    def __init__(self, sample: Sample) -> None:
+        own: dict[str, Any] = {"id": sample.id, "group": sample.group, "row": sample.index}
+        for name, value in {**own, "sample": sample, "parts": {}, "slice": None}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of the raw row."""
+        return self.sample.content_hash
+
+    @property
+    def input(self) -> Any:
+        """Question."""
+        return self.loaded().input
+
+    @property
+    def reference(self) -> Any:
+        """Reference, as JSON types."""
+        return self.loaded().reference
+
+    @property
+    def more(self) -> Mapping[str, Any]:
+        """Indices of the correct choices."""
+        return self.loaded().more
+
+    def loaded(self) -> Unit:
+        """Return the unit with its input in memory."""
+        return _unit(self.sample.loaded())
 
 
 def _unit(sample: Sample) -> Unit:

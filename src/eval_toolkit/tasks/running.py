@@ -215,9 +215,9 @@ def run_task(
     form = default_formatter(task, asked) if given is None else given
     number = resolve_seed(task.seed if seed is None else seed)
     samples = task.samples(limit, order=order)
-    jobs = plan_jobs(
-        task, samples, formatter=form, decoding=decoding, attempts=attempts, seed=number
-    )
+    begun = out is not None and (Path(out) / JOURNAL).is_file()  # its requests were checked
+    planned: dict[str, Any] = {"formatter": form, "decoding": decoding, "attempts": attempts}
+    jobs = plan_jobs(task, samples, **planned, seed=number, check=not begun)
     watched: dict[str, Any] = {
         "seed": task.seed,
         "order": order,

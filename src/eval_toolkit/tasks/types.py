@@ -169,6 +169,10 @@ class Sample:
             **self.as_asked(),
         }
 
+    def loaded(self) -> "Sample":
+        """Return the sample with its texts in memory."""
+        return self
+
     def as_asked(self) -> dict[str, Any]:
         """Return ``text`` and ``parts``, if present, as a JSON-serialisable dict."""
         fields: dict[str, Any] = {} if self.text is None else {"text": self.text}

@@ -20,6 +20,7 @@ N = 30
 @pytest.fixture(autouse=True)
 def _looks_at_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "_WATCH_S", 0.0)
+    monkeypatch.setattr(context, "_WATCH_SHARE", 0)
 
 
 def watched(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eval_toolkit._internal.files.atomic import *
     from eval_toolkit._internal.files.documents import *
     from eval_toolkit._internal.files.existence import *
+    from eval_toolkit._internal.files.parts import *
     from eval_toolkit._internal.files.private import *
     from eval_toolkit._internal.files.regular import *
 
@@ -24,6 +25,7 @@ __all__, __getattr__ = names_on_use(
     {
         "atomic": "replace_atomic sync_folder write_atomic",
         "documents": "parse_json parse_toml parse_yaml read_document",
+        "parts": "FileParts Span",
         "private": "file_mode make_private private_folder",
         "regular": (
             "check_gzip is_gzip lines_of open_for_appending open_regular pieces_of "

@@ -75,11 +75,11 @@ def parse_json(
     eval_toolkit.errors.ArtifactError: line 1: malformed JSON: nested too deeply (more than 100 levels)
     """
     try:
-        text = str(text, "utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
-        exact = _STRICT_LARGE if _MAY_BE_LARGE(text) else _STRICT
-        value = (exact if strict else _LENIENT).decode(text)
-        if not _deeper_than(value, limits.DEPTH):
-            return value
+        text = (str(text, "utf-8") if isinstance(text, bytes) else text).removeprefix("\ufeff")
+        value = _decoded(text) if strict else _LENIENT.decode(text)
+        deep, large = _extremes(value, limits.DEPTH)
+        if not deep:
+            return _STRICT_LARGE.decode(text) if strict and large else value
         problem = _TOO_DEEP
     except RecursionError:
         problem = _TOO_DEEP
@@ -121,22 +121,36 @@ def _integer(digits: str) -> int:
 _LENIENT = json.JSONDecoder()
 _STRICT = json.JSONDecoder(parse_constant=_refused)
 _STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
-_MAY_BE_LARGE = re.compile(r"[0-9][eE]\+?[0-9]{3,}(?=[\s,\]}]|\Z)|[0-9]{300}").search
+_LARGE = 1e300
 
 
-def _deeper_than(value: Any, most: int) -> bool:
-    """Return whether lists and mappings are nested deeper than ``most``."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(most):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if type(outer) is dict else outer)
-            if type(inner) is dict or type(inner) is list
-        ]
-        if not level:
-            return False
-    return True
+def _decoded(text: str) -> Any:
+    """Return a JSON value without `NaN` and `Infinity`; numbers may be too large."""
+    try:
+        return _STRICT.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer with thousands of digits
+        return _STRICT_LARGE.decode(text)
+
+
+def _extremes(value: Any, most: int) -> tuple[bool, bool]:
+    """Return whether a value is nested deeper than ``most``, and whether it has large numbers."""
+    large = False
+    level: list[Any] = [[value]]
+    for _ in range(most + 1):
+        deeper: list[Any] = []
+        for outer in level:
+            for inner in outer.values() if isinstance(outer, dict) else outer:
+                kind = type(inner)
+                if kind is dict or kind is list:
+                    deeper.append(inner)
+                elif (kind is float or kind is int) and not -_LARGE < inner < _LARGE:
+                    large = True
+        if not deeper:
+            return False, large
+        level = deeper
+    return True, large
 
 
 # --- TOML ---------------------------------------------------------------------------------------

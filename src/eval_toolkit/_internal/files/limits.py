@@ -12,6 +12,8 @@ EXPANDED = 10_000_000
 """Maximum number of characters of a YAML file after alias expansion."""
 FETCHED_BYTES = 1 << 34
 """Maximum size in bytes of a file copied from a URL."""
+HELD_BYTES = 1 << 23
+"""Size of the data from which questions and answers of a run stay on disk, instead of in memory."""
 INCLUDES = 1_000
 """Maximum number of files included by one file, directly or transitively."""
 INTEGER_BITS = 64

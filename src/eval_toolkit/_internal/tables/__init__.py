@@ -41,6 +41,6 @@ __all__, __getattr__ = names_on_use(
         "rows": "Rows read_rows rows_of",
         "spool": "STDIN named shown",
         "texts": "read_lines read_text",
-        "writing": "write_table write_tables",
+        "writing": "PartedTable kinds_of n_rows_of write_table write_tables",
     },
 )

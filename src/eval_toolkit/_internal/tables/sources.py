@@ -45,6 +45,20 @@ _databases: "dict[int, duckdb.DuckDBPyConnection]" = {}
 """Database by process id, because a fork must not use its parent's database."""
 
 
+_DISABLED = "type_pushdown"
+"""Pushed into the CSV reader, TRY_CAST would fail there instead of giving NULL here."""
+
+
+@contextlib.contextmanager
+def without_statistics(con: "duckdb.DuckDBPyConnection") -> "Iterator[None]":
+    """Write columns read from Parquet as those in memory, although they are known to have no NULL."""
+    con.execute(f"SET disabled_optimizers = '{_DISABLED},statistics_propagation'")
+    try:
+        yield
+    finally:
+        con.execute(f"SET disabled_optimizers = '{_DISABLED}'")
+
+
 @contextlib.contextmanager
 def connection() -> "Iterator[duckdb.DuckDBPyConnection]":
     """Yield a new connection to the in-memory database of this process.
@@ -80,8 +94,7 @@ def _database() -> "duckdb.DuckDBPyConnection":
             "threads": 1,
             "autoload_known_extensions": "false",
             "autoinstall_known_extensions": "false",
-            # Pushed into the CSV reader, TRY_CAST would fail there instead of giving NULL here.
-            "disabled_optimizers": "type_pushdown",
+            "disabled_optimizers": _DISABLED,
         }
     )
     with contextlib.suppress(duckdb.CatalogException):  # no such cache before version 1.3

@@ -6,6 +6,7 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.models.runner.engine import *
+    from eval_toolkit.models.runner.entries import *
     from eval_toolkit.models.runner.jobs import *
     from eval_toolkit.models.runner.journal import *
     from eval_toolkit.models.runner.progress import *
@@ -15,8 +16,9 @@ __all__, __getattr__ = names_on_use(
     __name__,
     {
         "engine": "run_jobs run_jobs_async",
+        "entries": "Entries Entry",
         "jobs": "Job JobResult JobResults",
-        "journal": "Entries Entry Journal",
+        "journal": "Journal",
         "progress": "Progress",
         "stored": "read_entries read_outcomes to_columns",
     },

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from eval_toolkit.models.payloads import Response
 from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion
 from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner.jobs import JobResult
@@ -71,41 +72,54 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
     >>> counts_of([])["usage"]["completion_tokens"]
     0
     """
-    new = [outcome for outcome in outcomes if not outcome.reused]
-    requested = [one for one in new if one.response is None or not one.response.usage.cached]
-    usage = _usage(outcomes, tags)
-    usage_now = dict(usage) if len(requested) == len(outcomes) else _usage(requested, tags)
+    n = Counter[str]()
+    total, now = dict(_NO_USAGE), dict(_NO_USAGE)
+    for outcome in outcomes:
+        response = outcome.response  # read only once: it may be on disk
+        told = None if response is None else _usage(response, tags)
+        cached = told is not None and bool(told["n_cached"])
+        source = "n_reused" if outcome.reused else "n_cached" if cached else "n_asked"
+        n[source] += 1
+        n["n_failed_requests"] += response is None
+        for name, number in (told or {}).items():
+            total[name] += number
+            now[name] += number if source == "n_asked" else 0
+    usage, usage_now = (
+        {name: number for name, number in sums.items() if number or name not in _IF_ANY}
+        for sums in (total, now)
+    )
     if not usage["cost"]:
         usage["cost"] = usage_now["cost"] = None
     return {
         "n_requests": len(outcomes),
-        "n_asked": len(requested),
-        "n_reused": len(outcomes) - len(new),
-        "n_cached": len(new) - len(requested),
-        "n_failed_requests": sum(not outcome.ok for outcome in outcomes),
+        **{name: n[name] for name in ("n_asked", "n_reused", "n_cached", "n_failed_requests")},
         "usage": usage,
         "usage_now": usage_now,
     }
 
 
-def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
-    """Return the total usage of all answers."""
-    reasoning = cached = 0
-    total = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "n_cached": 0, "n_retries": 0}
-    for outcome in outcomes:
-        response = outcome.response
-        if response is None:
-            continue
-        usage = response.usage
-        total["prompt_tokens"] += usage.prompt_tokens or response.prompt_tokens or 0
-        total["completion_tokens"] += (
-            usage.completion_tokens or getattr(response, "completion_tokens", 0) or 0
-        )
-        cached += usage.cached_tokens
-        total["cost"] += usage.cost
-        total["n_cached"] += usage.cached
-        total["n_retries"] += max(0, usage.tries - 1)
-        if isinstance(response, RawCompletion):
-            reasoning += response.parts(tags).tokens or 0
-    parts = {"cached_tokens": cached, "reasoning_tokens": reasoning}
-    return {**total, **{name: n for name, n in parts.items() if n}}
+_NO_USAGE: Mapping[str, Any] = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "cost": 0.0,
+    "n_cached": 0,
+    "n_retries": 0,
+    "cached_tokens": 0,
+    "reasoning_tokens": 0,
+}
+_IF_ANY = ("cached_tokens", "reasoning_tokens")
+
+
+def _usage(response: Response, tags: Tags) -> dict[str, Any]:
+    """Return the usage of one answer."""
+    usage, is_text = response.usage, isinstance(response, RawCompletion)
+    completed = usage.completion_tokens or getattr(response, "completion_tokens", 0) or 0
+    return {
+        "prompt_tokens": usage.prompt_tokens or response.prompt_tokens or 0,
+        "completion_tokens": completed,
+        "cost": usage.cost,
+        "n_cached": int(usage.cached),
+        "n_retries": max(0, usage.tries - 1),
+        "cached_tokens": usage.cached_tokens,
+        "reasoning_tokens": (response.parts(tags).tokens or 0) if is_text else 0,  # type: ignore[union-attr]
+    }

@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.files import limits
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import (
@@ -26,8 +27,9 @@ from eval_toolkit.models.payloads import Response, checked_response
 from eval_toolkit.models.request_positions import Place, ask
 from eval_toolkit.models.requests import Request, request_hash
 from eval_toolkit.models.responses import ErrorInfo
+from eval_toolkit.models.runner.entries import Entries, Entry, JournalledEntry, JournalledResult
 from eval_toolkit.models.runner.jobs import Job, JobResult, JobResults, Key
-from eval_toolkit.models.runner.journal import Entries, Entry, Journal
+from eval_toolkit.models.runner.journal import Journal
 from eval_toolkit.models.runner.progress import OnProgress, Tally
 from eval_toolkit.protocols import Model
 
@@ -210,6 +212,7 @@ class _Asking:
         self.give_up_after = give_up_after
         self.notes: list[str] = []
         self.n_failed_in_a_row = 0
+        self.held_bytes = 0
         description = dict(model.describe())
         self.identity = canonical_json(description)
         written = Entries() if journal is None else journal.read()
@@ -217,38 +220,52 @@ class _Asking:
             # A replay needs this to send the same prompts; recorded only if not the default.
             manner = {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
             journal.describe(model=model.name, description=description, **manner)
-        self.outcomes = self._reused(written, finished)
+        self.stored = [there for there in (written, finished) if there]
+        self.n_stale = self.n_damaged = 0
+        self.outcomes: list[JobResult | None] = [None] * len(jobs)
+        self.unchecked = iter(self._reuse_all())
         self.n_reused = sum(outcome is not None for outcome in self.outcomes)
         self.places = _places(jobs) if hasattr(model, "answer_at") else [None] * len(jobs)
         self.pending = iter([n for n, found in enumerate(self.outcomes) if found is None])
         if written.n_garbled:
             self.notes.append(f"{written.n_garbled} unreadable lines of the journal were ignored")
 
-    def _reused(
-        self, written: Mapping[Key, Entry], finished: Mapping[Key, Entry]
-    ) -> list[JobResult | None]:
-        found: list[JobResult | None] = [None] * len(self.jobs)
-        n_stale = n_damaged = 0
-        if written or finished:
-            for n, job in enumerate(self.jobs):
-                entries = [there[job.key] for there in (written, finished) if job.key in there]
-                if not entries:
-                    continue
-                key = request_hash(job.request, self.identity)
-                answers = (entry.answer(job, key) for entry in entries)
-                found[n] = next((answer for answer in answers if answer is not None), None)
-                if found[n] is None and any(entry.ok for entry in entries):
-                    damaged = any(entry.ok and entry.request_hash == key for entry in entries)
-                    n_damaged += damaged
-                    n_stale += not damaged
-        if n_stale:
-            self.notes.append(
-                f"{n_stale} stored answers are for another model, prompt or parameter; "
-                "requested again"
-            )
-        if n_damaged:
-            self.notes.append(f"{n_damaged} stored answers are damaged; requested again")
-        return found
+    def _reuse_all(self) -> list[int]:
+        """Reuse stored answers; return the jobs whose requests are compared later.
+
+        That takes longer than the rest of the start if the requests are on disk.
+        """
+        later = []
+        for n, job in enumerate(self.jobs if self.stored else ()):
+            key = job.key
+            entries = [there[key] for there in self.stored if key in there]
+            if len(entries) == 1 and isinstance(entries[0], JournalledEntry):
+                self.outcomes[n] = entries[0].answer(job, entries[0].request_hash)
+                later.append(n)
+            elif entries:
+                self.outcomes[n] = self._reused(job, entries)
+        return later
+
+    def _reused(self, job: Job, entries: Sequence[Entry]) -> JobResult | None:
+        """Return the first entry that answers a job's request; count unusable ones."""
+        digest = request_hash(job.request, self.identity)
+        for entry in entries:
+            answer = entry.answer(job, digest)
+            if answer is not None:
+                return answer
+        damaged = any(entry.ok and entry.request_hash == digest for entry in entries)
+        self.n_damaged += damaged
+        self.n_stale += not damaged and any(entry.ok for entry in entries)
+        return None
+
+    def _is_stale(self, n: int) -> bool:
+        """Return whether a reused answer is not for the request of its job."""
+        job = self.jobs[n]
+        entries = [there[job.key] for there in self.stored if job.key in there]
+        self.outcomes[n] = self._reused(job, entries)
+        stale = self.outcomes[n] is None
+        self.tally.reused -= stale
+        return stale
 
     async def run(self, n_workers: int) -> None:
         """Run until no job is pending; the first exception in a worker stops all workers."""
@@ -258,13 +275,13 @@ class _Asking:
         try:
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:
-            self.pending = iter(())
+            self.pending = self.unchecked = iter(())
             self.patience.stopping = True
             self.tally.tell()
             await asyncio.wait(workers, timeout=_END_WITHIN_S)
             raise
         finally:
-            self.pending = iter(())
+            self.pending = self.unchecked = iter(())
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
@@ -272,21 +289,26 @@ class _Asking:
             worker.result()
 
     async def _work(self) -> None:
-        # Read `self.pending` each time, since it is emptied when the run stops.
+        # Read the iterators each time, since they are emptied when the run stops.
         while (n := next(self.pending, None)) is not None:
             await self._ask(n)
             if n % _BREATHE_EVERY == 0:
                 await asyncio.sleep(0)
+        while (n := next(self.unchecked, None)) is not None:
+            if self._is_stale(n):
+                await self._ask(n)
+            if n % _BREATHE_EVERY == 0:
+                await asyncio.sleep(0)
 
     async def _ask(self, n: int) -> None:
-        job = self.jobs[n]
+        job = self.jobs[n].loaded()
         try:
             answer = await ask(self.model, job.request, self.places[n])
             response = checked_response(answer, job.request)
             if (wrong := response.error) is not None:
                 kind = wrong.kind if wrong.kind in ModelError.KINDS else "other"
                 raise ModelError(wrong.message, kind=kind, status=wrong.status, tries=wrong.tries)
-            self.outcomes[n] = self._finished(job, response)
+            self.outcomes[n] = self._finished(n, job, response)
             self.n_failed_in_a_row = 0
         except (ArtifactError, MissingExtraError):  # affects all requests
             raise
@@ -296,17 +318,20 @@ class _Asking:
                 usable = error.kind in ("unreachable", "budget")
                 why = "requests stopped" if usable else "the model cannot be used"
                 raise self._stopped(error, why) from failure
-            self.outcomes[n] = self._finished(job, error=error)
+            self.outcomes[n] = self._finished(n, job, error=error)
             self._give_up_if_hopeless(error)
 
     def _finished(
-        self, job: Job, response: Response | None = None, error: ErrorInfo | None = None
+        self, n: int, job: Job, response: Response | None = None, error: ErrorInfo | None = None
     ) -> JobResult:
-        outcome = JobResult(
-            job, response, error, request_hash=request_hash(job.request, self.identity)
-        )
+        """Journal an outcome; return it, or its position in the journal."""
+        digest = request_hash(job.request, self.identity)
+        outcome = JobResult(self.jobs[n], response, error, request_hash=digest)
         if self.journal is not None:
-            self.journal.append(Entry.of(outcome))
+            span = self.journal.append(Entry.of(outcome, job.request))
+            self.held_bytes += span[1]
+            if self.held_bytes > limits.HELD_BYTES and response is not None:
+                outcome = JournalledResult(self.jobs[n], self.journal.parts, span)
         self.tally.count(response)
         return outcome
 
@@ -341,7 +366,15 @@ class _Asking:
     def result(self) -> JobResults:
         """Return the outcomes of all jobs."""
         outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
-        return JobResults(outcomes, self.tally.snapshot(), tuple(self.notes))
+        notes = [
+            f"{n} stored answers are {what}; requested again"
+            for n, what in (
+                (self.n_stale, "for another model, prompt or parameter"),
+                (self.n_damaged, "damaged"),
+            )
+            if n
+        ]
+        return JobResults(outcomes, self.tally.snapshot(), (*notes, *self.notes))
 
 
 def _checked(jobs: Iterable[Job]) -> list[Job]:
@@ -360,12 +393,14 @@ def _checked(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _places(jobs: Iterable[Job]) -> list[Place | None]:
-    """Return the position of each job among the jobs with an identical request."""
-    n_equal: Counter[Request] = Counter()
+    """Return the position of each job among those with an identical request."""
+    n_equal: Counter[Request | str] = Counter()
     places: list[Place | None] = []
     for job in jobs:
-        places.append(Place(job.key, n_equal[job.request]))
-        n_equal[job.request] += 1
+        request = job.request
+        same = request if job.loaded() is job else request.fingerprint  # its text stays on disk
+        places.append(Place(job.key, n_equal[same]))
+        n_equal[same] += 1
     return places
 
 

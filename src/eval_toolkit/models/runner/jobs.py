@@ -63,6 +63,10 @@ class Job:
         """Unique key of the job in a run."""
         return (self.unit_id, self.attempt, self.step)
 
+    def loaded(self) -> "Job":
+        """Return the job with its request in memory."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
@@ -104,6 +108,10 @@ class JobResult:
     def ok(self) -> bool:
         """Whether there is an answer."""
         return self.error is None
+
+    def loaded(self) -> "JobResult":
+        """Return the outcome with its request and its answer in memory."""
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""

@@ -7,12 +7,13 @@ twice a second; a line that was truncated by a power failure is ignored.
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._internal.files import (
+    FileParts,
+    Span,
     file_mode,
     limits,
     lines_of,
@@ -22,110 +23,21 @@ from eval_toolkit._internal.files import (
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
-from eval_toolkit.models.payloads import read_response, response_payload, to_json
-from eval_toolkit.models.runner.jobs import Job, JobResult, Key
+from eval_toolkit.models.payloads import to_json
+from eval_toolkit.models.runner.entries import (
+    Entries,
+    Entry,
+    entry_of,
+    journalled_entry,
+)
 from eval_toolkit.models.runner.lines import (
     JOURNAL_VERSION,
     check_version,
     parsed_line,
-    request_of,
     sealed_line,
 )
 
 _TAIL = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Finished request as stored in the journal.
-
-    Parameters
-    ----------
-    unit_id, attempt, step
-        Key of the job.
-    request_hash : str
-        Hash of request and model, which identifies the request.
-    response : mapping, optional
-        Answer as JSON types.
-    usage : mapping, optional
-        Tokens, cost and latency.
-    error : mapping, optional
-        Reason why there is no answer.
-
-    Examples
-    --------
-    >>> Entry("q1", 1, "", "ab", response={"text": "4"}).ok
-    True
-    """
-
-    unit_id: str
-    attempt: int
-    step: str
-    request_hash: str
-    response: Mapping[str, Any] | None = None
-    usage: Mapping[str, Any] | None = None
-    error: Mapping[str, Any] | None = None
-
-    @property
-    def key(self) -> Key:
-        """Unit, attempt and step."""
-        return (self.unit_id, self.attempt, self.step)
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is an answer."""
-        return self.response is not None
-
-    @classmethod
-    def of(cls, outcome: JobResult) -> "Entry":
-        """Create the entry for an outcome, with secrets removed from its error."""
-        job, response, error = outcome.job, outcome.response, outcome.error
-        return cls(
-            *job.key,
-            outcome.request_hash,
-            response=None if response is None else response_payload(response, job.request),
-            usage=None if response is None else response.usage.to_dict(),
-            error=None if error is None else redact_secrets(error.to_dict()),
-        )
-
-    def answer(self, job: Job, request_hash: str) -> JobResult | None:
-        """Return the outcome of a job if this entry contains a valid answer to its request."""
-        if self.response is None or self.request_hash != request_hash:
-            return None
-        try:
-            response = read_response(self.response, self.usage, job.request)
-        except ValueError:
-            return None
-        return JobResult(job, response, reused=True, request_hash=request_hash)
-
-    def line(self) -> bytes:
-        """Return the entry as a line of the journal."""
-        what: dict[str, Any] = (
-            {"error": self.error}
-            if self.response is None
-            else {"response": self.response, "usage": self.usage}
-        )
-        text = to_json(
-            {
-                "unit_id": self.unit_id,
-                "attempt": self.attempt,
-                "step": self.step,
-                "hash": self.request_hash,
-                **what,
-            }
-        )
-        return sealed_line(text)
-
-
-class Entries(dict[Key, Entry]):
-    """Finished requests by key, with additional information from the journal."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head: Mapping[str, Any] = {}
-        """Contents of the first line, which names the model."""
-        self.n_garbled = 0
-        """Number of unreadable lines, not counting an incomplete last line."""
 
 
 class Journal:
@@ -140,7 +52,7 @@ class Journal:
     --------
     >>> import tempfile
     >>> journal = Journal(tempfile.mkdtemp() + "/journal.jsonl")
-    >>> journal.append(Entry("q1", 1, "", "ab", response={"text": "4"}))
+    >>> line = journal.append(Entry("q1", 1, "", "ab", response={"text": "4"}))
     >>> journal.close()
     >>> journal.read()["q1", 1, ""].response
     {'text': '4'}
@@ -152,6 +64,7 @@ class Journal:
         self._file: int | None = None
         self._seen: tuple[tuple[int, int, int], Entries] | None = None
         """State of the file when it was last read, and its entries at that time."""
+        self._parts: FileParts | None = None
         self._syncing = Background(self._sync)
 
     def __enter__(self) -> "Journal":
@@ -173,8 +86,14 @@ class Journal:
                 state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
                 if self._seen is not None and self._seen[0] == state:
                     return self._seen[1]
+                at, parts = 0, FileParts(self.path) if stat.st_size > limits.HELD_BYTES else None
                 for line in lines_of(stream, self.path):
-                    self._take(line, entries)
+                    kept = None if parts is None else journalled_entry(line, parts, at)
+                    if kept is not None:
+                        entries[kept.key] = kept
+                    else:
+                        self._take(line, entries)
+                    at += len(line)
         except FileNotFoundError:
             return entries
         except OSError as error:
@@ -192,18 +111,8 @@ class Journal:
             check_version(self.path, found["journal"])
             entries.head = found
             return
-        request = request_of(found)
-        if request is not None:
-            usage = request.get("usage")
-            entry = Entry(
-                request["unit_id"],
-                request["attempt"],
-                request["step"],
-                request["hash"],
-                response=request.get("response"),
-                usage=usage if isinstance(usage, dict) else None,
-                error=request.get("error"),
-            )
+        entry = entry_of(found)
+        if entry is not None:
             entries[entry.key] = entry
         elif line.endswith(b"\n") and line.strip():
             entries.n_garbled += 1
@@ -212,8 +121,8 @@ class Journal:
         """Set additional content for the first line before it is written."""
         self._head |= redact_secrets(head)
 
-    def append(self, entry: Entry) -> None:
-        """Append an entry; it is synced to disk within half a second.
+    def append(self, entry: Entry) -> Span:
+        """Append an entry, and return its position; it is synced to disk within half a second.
 
         If writing fails, earlier entries remain readable.
         """
@@ -223,6 +132,14 @@ class Journal:
                 self._file = self._opened()
             _write_whole(self._file, line)
             self._syncing.wake()
+            return os.lseek(self._file, 0, os.SEEK_CUR) - len(line), len(line)
+
+    @property
+    def parts(self) -> FileParts:
+        """Lines of the journal, read by position."""
+        if self._parts is None:
+            self._parts = FileParts(self.path)
+        return self._parts
 
     def close(self) -> None:
         """Sync and close the file; a later `append` opens it again."""

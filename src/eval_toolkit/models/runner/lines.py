@@ -21,7 +21,8 @@ def check_version(path: Path, version: Any) -> None:
 
 
 _SEAL = b'{"crc":"'
-_SEALED = len(_SEAL) + 8 + len('",')
+SEALED = len(_SEAL) + 8 + len('",')
+"""Size of the checksum at the beginning of a line."""
 
 
 def sealed_line(text: str) -> bytes:
@@ -49,7 +50,7 @@ def parsed_line(line: bytes) -> Any:
     True
     """
     if line.startswith(_SEAL):
-        seal, line = line[len(_SEAL) : _SEALED], b"{" + line[_SEALED:].rstrip()
+        seal, line = line[len(_SEAL) : SEALED], b"{" + line[SEALED:].rstrip()
         if seal != b'%08x",' % zlib.crc32(line):
             return None
     try:

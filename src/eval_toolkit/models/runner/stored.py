@@ -15,8 +15,8 @@ from eval_toolkit.models.messages import Message
 from eval_toolkit.models.payloads import read_response, to_json
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import ErrorInfo
+from eval_toolkit.models.runner.entries import Entry
 from eval_toolkit.models.runner.jobs import Job, JobResult, Key
-from eval_toolkit.models.runner.journal import Entry
 
 RESPONSES = "responses.parquet"
 COLUMNS = (
@@ -35,13 +35,17 @@ COLUMNS = (
 _JSON_PROMPT = "prompt_is_json"
 
 
-def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
-    """Convert outcomes to columns with one row per job.
+def to_columns(
+    outcomes: Iterable[JobResult], seen: set[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return outcomes as columns, one row per job.
 
     Parameters
     ----------
     outcomes : iterable of JobResult
         Outcomes with answers and errors.
+    seen : set of str, optional
+        Hashes of the prompts in earlier parts of the table, which is extended.
 
     Returns
     -------
@@ -57,8 +61,9 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
     ['2 + 2 =']
     """
     rows = []
-    seen: set[str] = set()
-    for outcome in outcomes:
+    seen = set() if seen is None else seen
+    for each in outcomes:
+        outcome = each.loaded()
         kind, prompt, params = _split_request(outcome.job.request)
         digest = sha256_text(prompt)
         entry = Entry.of(outcome)

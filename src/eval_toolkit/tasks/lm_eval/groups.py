@@ -261,7 +261,7 @@ class LmEvalGroup(BaseTask[str]):
         super().__init__(first.num_fewshot, rows=[], seed=seed)
         self._source = _GroupSource(self.tasks)
 
-    def _items(self, subject: Any, split: str) -> list[Item]:
+    def _items(self, subject: Any, split: str) -> Sequence[Item]:
         task = self.tasks[str(subject)]
         items = task.documents()
         self._splits[str(subject)] = {task.SAMPLE_SPLIT: items}

@@ -123,7 +123,7 @@ class LmEvalTask(BaseTask[str]):
         self._typed = str(config.dataset_path) == "csv" or str(data).endswith((".csv", ".tsv"))
         self._first: tuple[bool, bool] | None = None
         self._in_turn: dict[str, list[Item]] | None = None
-        self._pool_of_examples: list[Item] | None = None
+        self._pool_of_examples: Sequence[Item] | None = None
         # Each entry keeps a reference to its example, so that the example's id() stays unique.
         self._written: dict[int, tuple[Any, list[_Turn]]] = {}
         super().__init__(
@@ -160,10 +160,10 @@ class LmEvalTask(BaseTask[str]):
         rows = self._rows_of(split, NO_SUBJECT)
         return processed(typed_rows(rows) if self._typed else rows, process, self.config)
 
-    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
+    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> Sequence[Item]:
         part = self._subject
         plain = part == NO_SUBJECT
-        return make_items(
+        items = make_items(
             rows,
             subject=part,
             prefix="" if plain else f"{part}/",
@@ -172,8 +172,9 @@ class LmEvalTask(BaseTask[str]):
             group_field=None,
             notes=self._odd_keys,
         )
+        return list(items)  # hooks of other packages may change them
 
-    def documents(self) -> list[Item]:
+    def documents(self) -> Sequence[Item]:
         """Return all items of the sample split, in the order of the data."""
         return self._items(NO_SUBJECT, self.SAMPLE_SPLIT)
 
@@ -228,7 +229,7 @@ class LmEvalTask(BaseTask[str]):
         )
         return {item.unit_id: shots for item, shots in zip(items, drawn, strict=True)}
 
-    def _examples(self) -> list[Item]:
+    def _examples(self) -> Sequence[Item]:
         pool = self._items(NO_SUBJECT, self.FEWSHOT_SPLIT)
         places = self.config.fewshot.indices
         return [pool[at] for at in places] if places else pool

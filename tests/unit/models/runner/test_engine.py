@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from eval_toolkit._internal.files import limits
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -507,3 +508,32 @@ def test_a_second_interrupt_waits_for_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_jobs(jobs_of(4), ScriptedModel(answer), journal=journal, concurrency=4)
     assert journal.read() == {}
+
+
+def test_missing_answers_are_requested_before_stored_ones_are_compared(tmp_path, monkeypatch):
+    """Comparing takes long if the requests have to be built; a stale answer is requested again."""
+    jobs, asked, told = jobs_of(6), [], []
+    monkeypatch.setattr(limits, "HELD_BYTES", 0)
+    jobs[1] = Job("q1", 1, GenerateRequest("another question", seed=1))
+
+    def again(request):
+        asked.append(request.prompt)
+        return echo(request)
+
+    monkeypatch.setattr(ScriptedModel, "describe", lambda self: {"kind": "scripted"})
+    run_jobs(jobs_of(5), ScriptedModel(echo), journal=Journal(tmp_path / "k"))
+    found = run_jobs(
+        jobs,
+        ScriptedModel(again),
+        journal=Journal(tmp_path / "k"),
+        on_progress=lambda progress: told.append((progress.reused, progress.done)),
+        concurrency=1,
+    )
+    assert asked == ["question 5", "another question"]
+    assert texts(found) == [echo(job.request) for job in jobs]
+    assert [outcome.reused for outcome in found] == [True, False, True, True, True, False]
+    assert told[0] == (5, 5)
+    assert (found.progress.reused, found.progress.done) == (4, 6)
+    assert found.notes == (
+        "1 stored answers are for another model, prompt or parameter; requested again",
+    )

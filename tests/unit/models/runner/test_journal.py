@@ -13,6 +13,7 @@ from eval_toolkit.models._background import Background
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.models.runner import Entry, Job, JobResult, Journal, run_jobs
+from eval_toolkit.models.runner.entries import JournalledEntry, JournalledResult
 from eval_toolkit.models.runner.journal_tail import JournalSoFar, read_on
 from eval_toolkit.models.scripted import ScriptedModel
 
@@ -359,3 +360,43 @@ def test_a_journal_without_checksums_is_read_and_gone_on_with(tmp_path):
     assert sorted(key[0] for key in found) == ["q0", "q1"]
     assert found.n_garbled == 0
     assert path.read_bytes().count(b'"crc"') == 1
+
+
+def test_answers_may_stay_in_the_journal(tmp_path, monkeypatch):
+    """Beyond a size, only positions are held; the answers are the same."""
+    written = [
+        Entry("q1", 1, "", "ab", response={"text": "4"}, usage={"prompt_tokens": 3}),
+        Entry('"é\\', 2, "judge:a\nb", "cd", response={"text": "ü" * 90, "prompt": "x"}),
+        Entry("q2", 1, "", "ef", error={"kind": "timeout", "message": "late"}),
+        Entry("q1", 1, "", "ad", response={"text": "5"}),
+    ]
+    with Journal(tmp_path / "j") as journal:
+        spans = [journal.append(entry) for entry in written]
+    held = journal.read()
+    monkeypatch.setattr(limits, "HELD_BYTES", 0)
+    stored = Journal(tmp_path / "j").read()
+    assert type(stored["q1", 1, ""]) is JournalledEntry
+    assert list(stored) == list(held)
+    assert {key: entry.loaded() for key, entry in stored.items()} == held
+    assert [entry.ok for entry in stored.values()] == [True, True, False]
+    job = Job("q1", 1, GenerateRequest("2 + 3 ="))
+    assert stored["q1", 1, ""].answer(job, "other") is None
+    assert stored["q1", 1, ""].answer(job, "ad").loaded() == held["q1", 1, ""].answer(job, "ad")
+    first = JournalledResult(job, journal.parts, spans[0])
+    assert (first.response.text, first.request_hash, first.ok) == ("4", "ab", True)
+
+
+def test_a_damaged_line_is_not_taken_for_an_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "HELD_BYTES", 0)
+    path = tmp_path / "j"
+    with Journal(path) as journal:
+        span = journal.append(Entry("q1", 1, "", "ab", response={"text": "4"}))
+        kept = journal.read()["q1", 1, ""]
+    path.write_bytes(path.read_bytes().replace(b'"4"', b'"5"'))
+    found = Journal(path).read()
+    assert (list(found), found.n_garbled) == ([], 1)
+    with pytest.raises(ArtifactError, match="was changed while it was in use"):
+        kept.loaded()
+    path.write_bytes(path.read_bytes()[: span[0] + 3])
+    with pytest.raises(ArtifactError, match="was changed while it was in use"):
+        kept.loaded()
