@@ -15,6 +15,7 @@ OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikeli
 _IGNORED = {
     *("task", "task_alias", "tag", "group", "task_list", "metadata"),
     *("should_decontaminate", "doc_to_decontamination_query", "_functions"),
+    "unsafe_code",
 }
 """Keys that are ignored: names, labels, and keys without effect in lm-eval."""
 _REFUSED = {
@@ -22,7 +23,6 @@ _REFUSED = {
     "doc_to_image": "images",
     "doc_to_audio": "audio",
     "use_prompt": "prompts from promptsource",
-    "unsafe_code": "code that would run in this process",
 }
 _TEXTS = (
     *("dataset_path", "dataset_name", "training_split", "validation_split", "test_split"),
@@ -47,7 +47,6 @@ _SAMPLERS = ("default", "first_n")
 _MAX_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 """Alternative keys, in the order in which lm-eval looks them up."""
 _DEFAULT_MAX_TOKENS = 256
-_DATA_KWARGS = ("data_files", "revision", "trust_remote_code")
 
 _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (_TEXTS, lambda value: isinstance(value, str), "text"),
@@ -224,11 +223,7 @@ def _missing(config: Mapping[str, Any]) -> list[str]:
     missing = [f"{key}, which is missing" for key in needed if config.get(key) is None]
     if not config.get("test_split") and not config.get("validation_split"):
         missing.append("test_split and validation_split, one of which is required")
-    given = config.get("dataset_kwargs")
-    unknown = (
-        [key for key in given if key not in _DATA_KWARGS] if isinstance(given, Mapping) else ()
-    )
-    return missing + [f"dataset_kwargs.{key}" for key in unknown]
+    return missing
 
 
 def _fewshot(config: Mapping[str, Any], problems: list[str]) -> FewshotConfig:

@@ -1,19 +1,29 @@
 """Documents of lm-eval tasks: location and processing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._internal.files import is_there
+from eval_toolkit._internal.sandbox import Failed, Overrun
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.lm_eval.code import TaskFunction, cause
 from eval_toolkit.tasks.lm_eval.config import TaskConfig
 
 _FILES = ("json", "csv", "parquet")
+_KNOWN_KWARGS = ("data_files", "revision", "trust_remote_code", "features")
+"""Known options; types of columns are those of the data."""
 _CELLS: Mapping[str, Any] = {"True": True, "False": False, "true": True, "false": False}
 
 
 def data_of(config: TaskConfig) -> Any:
-    """Return the location of a task's data: files next to the task, or a dataset on the Hub."""
+    """Return the location of a task's data: files next to the task, or a Hub dataset."""
+    unknown = [key for key in config.dataset_kwargs if key not in _KNOWN_KWARGS]
+    if unknown and config.custom_dataset is None:
+        raise InvalidInputError(
+            f"{config.path}: cannot load its data because of "
+            f"{', '.join(f'dataset_kwargs.{key}' for key in unknown)}; pass the documents as `data`"
+        )
     if config.custom_dataset is not None or config.dataset_path not in _FILES:
         return config.dataset_path
     files = config.dataset_kwargs.get("data_files")
@@ -68,60 +78,8 @@ def _kind(cells: Sequence[Any]) -> Callable[[Any], Any]:
     return _as_is
 
 
-class Documents(list[dict[str, Any]]):
-    """List of rows with the methods of a ``datasets`` dataset that ``process_docs`` commonly uses.
-
-    Examples
-    --------
-    >>> Documents([{"a": 1}]).map(lambda doc: {"b": doc["a"] + 1})
-    [{'a': 1, 'b': 2}]
-    """
-
-    @property
-    def column_names(self) -> list[str]:
-        """Columns of the first row."""
-        return list(self[0]) if self else []
-
-    features = column_names
-
-    def map(
-        self,
-        function: Callable[[dict[str, Any]], Mapping[str, Any]],
-        remove_columns: Iterable[str] | str | None = None,
-        **_: Any,
-    ) -> "Documents":
-        """Return the rows, each updated with the dict that a function returns."""
-        gone = {remove_columns} if isinstance(remove_columns, str) else set(remove_columns or ())
-        return Documents(
-            {
-                **{name: value for name, value in row.items() if name not in gone},
-                **function(dict(row)),
-            }
-            for row in self
-        )
-
-    def filter(self, function: Callable[[dict[str, Any]], bool], **_: Any) -> "Documents":
-        """Return the rows for which a function returns a true value."""
-        return Documents(row for row in self if function(row))
-
-    def select(self, indices: Iterable[int]) -> "Documents":
-        """Return the rows at the given indices."""
-        return Documents(self[at] for at in indices)
-
-    def rename_column(self, old: str, new: str) -> "Documents":
-        """Return the rows with a column renamed."""
-        return Documents(
-            {new if name == old else name: value for name, value in row.items()} for row in self
-        )
-
-    def remove_columns(self, names: Iterable[str] | str) -> "Documents":
-        """Return the rows with columns removed."""
-        gone = {names} if isinstance(names, str) else set(names)
-        return Documents({n: v for n, v in row.items() if n not in gone} for row in self)
-
-
 def processed(
-    rows: Sequence[Mapping[str, Any]], function: Callable[[Any], Any] | None, config: TaskConfig
+    rows: Sequence[Mapping[str, Any]], function: TaskFunction | None, config: TaskConfig
 ) -> list[dict[str, Any]]:
     """Apply the task's ``process_docs`` function to rows.
 
@@ -130,8 +88,6 @@ def processed(
     if function is None:
         return [dict(row) for row in rows]
     try:
-        return [dict(row) for row in function(Documents(dict(row) for row in rows))]
-    except Exception as error:  # the task's code may raise any exception
-        raise InvalidInputError(
-            f"{config.path}: process_docs failed: {type(error).__name__}: {error}"
-        ) from error
+        return function.process(rows)
+    except (Failed, Overrun, TypeError) as error:
+        raise InvalidInputError(f"{config.path}: process_docs failed: {cause(error)}") from error

@@ -1,7 +1,6 @@
 """Reading of lm-eval YAML files, including their includes and Python functions."""
 
 import functools
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,9 +11,12 @@ from eval_toolkit._internal.files import is_file, is_there, limits, malformed, r
 from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
+from eval_toolkit.tasks.lm_eval.code import load_function, tasks_folder
 
 _SIGNS = ("task", "group", "include", "dataset_path", "doc_to_text", "doc_to_target", "output_type")
-"""Keys that identify an lm-eval task; in native files, ``task`` is a table."""
+"""Keys of which a task has at least one; in native task files ``task`` is a table."""
+_PACKAGE = "lm_eval.tasks."
+"""Start of a function's name that is relative to the folder of all tasks."""
 _NOT_INCLUDED = ("task_list",)
 
 
@@ -30,39 +32,22 @@ class Function:
     @property
     def file(self) -> Path:
         """Python file that defines the function."""
-        module = self.name.rpartition(".")[0]
-        return self.folder / f"{module.replace('.', '/')}.py"
+        module, folder = self.name.rpartition(".")[0], self.folder
+        if module.startswith(_PACKAGE):
+            module, folder = module.removeprefix(_PACKAGE), tasks_folder(folder / "tasks.yaml")
+        return folder / f"{module.replace('.', '/')}.py"
 
     def load(self) -> Any:
-        """Run the Python file and return the function."""
+        """Run the Python file in a worker process, and return the function."""
         module, _, name = self.name.rpartition(".")
-        if not module or not is_file(self.file):
+        if not module:
             raise PluginError(f"!function {self.name}: the file {self.file} does not exist")
-        loaded = _module(self.file, sha256_file(self.file))
-        if name not in loaded:
-            raise PluginError(f"!function {self.name}: {self.file} does not define {name!r}")
-        return loaded[name]
+        return load_function(self.file, name, self.name)
 
     def describe(self) -> dict[str, str]:
         """Return the name of the function and the hash of its file, for the manifest."""
         there = is_file(self.file)
         return {"function": self.name, "sha256": sha256_file(self.file) if there else ""}
-
-
-@functools.lru_cache(maxsize=64)
-def _module(file: Path, digest: str) -> dict[str, Any]:
-    """Import a Python file as a module, cached until the file changes."""
-    spec = importlib.util.spec_from_file_location(f"_eval_toolkit_lm_eval_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise PluginError(f"{file}: cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # the file may raise any exception
-        raise PluginError(
-            f"{file}: importing it failed: {type(error).__name__}: {error}"
-        ) from error
-    return vars(module)
 
 
 def is_lm_eval(payload: Any) -> bool:
@@ -110,8 +95,14 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
     are loaded, which runs the files that define them; otherwise, they raise an error.
     """
     file = Path(path).expanduser()
-    config = merged(file)
-    named = dict(_functions(config, ""))
+    return with_functions(merged(file), file, allow_code=allow_code)
+
+
+def with_functions(
+    config: Mapping[str, Any], file: Path, *, allow_code: bool = False
+) -> dict[str, Any]:
+    """Return the keys of a file with its functions loaded, which is an error unless allowed."""
+    named = dict(functions_of(config))
     if named and not allow_code:
         listed = ", ".join(f"{key}: {function.name}" for key, function in named.items())
         (first, function), *_ = named.items()
@@ -120,7 +111,7 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
             f"({listed}); pass allow_code=True if you trust the file, or "
             f"write {first} without !function"
         )
-    loaded: dict[str, Any] = _with_code(config)
+    loaded: dict[str, Any] = _with_code(dict(config))
     if named:
         loaded["_functions"] = {key: function.describe() for key, function in named.items()}
     return loaded
@@ -178,16 +169,16 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
     return {str(key): value for key, value in payload.items()}
 
 
-def _functions(value: Any, place: str) -> Iterator[tuple[str, Function]]:
-    """Yield every function in a nested value together with its key."""
+def functions_of(value: Any, place: str = "") -> Iterator[tuple[str, Function]]:
+    """Yield every function in a nested value, with its key."""
     if isinstance(value, Function):
         yield place, value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _functions(inner, f"{place}.{key}" if place else str(key))
+            yield from functions_of(inner, f"{place}.{key}" if place else str(key))
     elif isinstance(value, list):
         for at, inner in enumerate(value):
-            yield from _functions(inner, f"{place}[{at}]")
+            yield from functions_of(inner, f"{place}[{at}]")
 
 
 def _with_code(value: Any) -> Any:

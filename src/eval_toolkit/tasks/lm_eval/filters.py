@@ -14,6 +14,7 @@ from eval_toolkit._internal.sandbox import Contained, Limits, Overrun
 from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, SECONDS, is_simple, take_out
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.lm_eval.code import TaskFunction
 
 NO_FILTER = "none"
 """Name of the default pipeline, which does not appear in metric names."""
@@ -209,6 +210,17 @@ class _Custom:
         return next(iter(self.filter_fn([answers], [dict(doc)])))
 
 
+@dataclass(frozen=True, slots=True)
+class _OfTask:
+    """Filter of the task's own code: a class with ``apply``, given answers and documents."""
+
+    made: TaskFunction
+    options: Mapping[str, Any]
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        return self.made.filter(self.options, answers, doc)
+
+
 def _spans(text: str) -> str:
     """Format the named entities in an answer as "per: Ann $ loc: Rome"."""
     text = _LABEL.sub(lambda match: f"{_CODE_OF[match[1]]}:", _near(text, 0).lower())
@@ -306,6 +318,8 @@ def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[P
 
 def _step(given: Any, place: str, problems: list[str]) -> Any:
     name = given.get("function") if isinstance(given, Mapping) else None
+    if isinstance(name, TaskFunction):
+        return _OfTask(name, {key: value for key, value in given.items() if key != "function"})
     if not isinstance(name, str) or name not in _FILTERS:
         problems.append(f"{place}, the filter {name!r}")
         return _First()

@@ -50,7 +50,8 @@ def load_lm_eval_task(
     revision : str, optional
         Revision of a Hub dataset.
     allow_code : bool, default False
-        Whether to run the Python files that define functions used with ``!function``.
+        Whether to run the Python files of functions named by ``!function``, in a worker process
+        without network and other files, if the system has a sandbox.
     lm_eval_shots : bool, default False
         Whether to draw examples as lm-eval does, using ``Random(1234)`` for all items in sequence.
         Use this to compare scores with lm-eval; as in lm-eval, an item may then be its own example.

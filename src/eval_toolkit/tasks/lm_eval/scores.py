@@ -5,6 +5,7 @@ BLEU, are computed from sums of several columns, so that they have confidence in
 other metric.
 """
 
+import json
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import KEPT, RATE, TEXT, ColumnInfo, Grade
 from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.tasks.lm_eval.code import TaskFunction, statistic_of
 from eval_toolkit.tasks.lm_eval.metrics import MetricConfig
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -120,6 +122,9 @@ def score_of(
     >>> score.grade(Choices([-4.0, -3.0], None, ["Rome", "Ur"], [0]))
     {'acc_norm': 1.0}
     """
+    if (callable(metric.aggregation) or metric.aggregation == "median") and not metric.function:
+        value = _answer_pair if output_type == "generate_until" else _value_of(metric.name)
+        return of_values(metric, suffix, value)
     if output_type == "generate_until":
         return _text_score(metric, suffix, votes)
     if output_type == "multiple_choice":
@@ -163,13 +168,42 @@ def _bits(sums: FloatArray) -> FloatArray:
     return -sums[:, 0] / sums[:, 1] / math.log(2)
 
 
+# --- values for the functions of a task ---------------------------------------------------------
+
+
+def _answer_pair(facts: Text) -> list[Any]:
+    """Return the reference, or the references, and the answer."""
+    truths = list(facts.references)
+    return [truths[0] if len(truths) == 1 else truths, facts.answer]
+
+
+def _value_of(name: str) -> Callable[[Any], Any]:
+    """Return lm-eval's value of a metric for one document: a number, or a pair with the target."""
+
+    def value(facts: Any) -> Any:
+        if not isinstance(facts, Choices):
+            return facts[0]
+        if name in ("f1", "mcc"):
+            return [list(facts.right) if len(facts.right) > 1 else facts.gold, facts.chosen]
+        if name == "brier_score":
+            return [facts.gold, _shares(facts).tolist()]
+        return _HITS[name](facts)[0]
+
+    return value
+
+
 # --- multiple choice ----------------------------------------------------------------------------
 
 
-def _brier(facts: Choices) -> list[float]:
-    top = max(facts.numbers)
-    shares = np.exp(np.asarray(facts.numbers) - top)
+def _shares(facts: Choices) -> FloatArray:
+    """Return the probabilities of the choices, normalised to a sum of 1."""
+    shares: FloatArray = np.exp(np.asarray(facts.numbers) - max(facts.numbers))
     shares /= shares.sum()
+    return shares
+
+
+def _brier(facts: Choices) -> list[float]:
+    shares = _shares(facts)
     shares[facts.gold] -= 1.0
     return [float((shares**2).sum())]
 
@@ -245,7 +279,7 @@ def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
     name = f"{metric.name}{suffix}"
     if metric.function is not None:
         return _own_score(metric, suffix)
-    if metric.name == "exact_match":
+    if metric.name == "exact_match" or metric.evaluated:
         rules = _rules(metric.options)
         info = replace(RATE, higher_is_better=metric.higher_is_better)
 
@@ -352,13 +386,20 @@ def _own_score(metric: MetricConfig, suffix: str) -> Score:
     if function is None:
         raise InvalidInputError(f"the metric {metric.name!r} has no function")
 
+    def one(truth: Any, answer: Any) -> Any:
+        try:
+            value = function(references=[truth], predictions=[answer], **metric.options)
+        except InvalidInputError as error:
+            if " fails: TypeError" not in str(error):
+                raise
+            value = function([truth, answer])
+        if not isinstance(value, Mapping):
+            return value
+        return value[metric.name] if metric.name in value else next(iter(value.values()))
+
     def values(facts: Text) -> Any:
-        found = [
-            function(references=[truth], predictions=[facts.answer], **metric.options)
-            for truth in facts.references
-        ]
-        numbers = [one[metric.name] if isinstance(one, Mapping) else one for one in found]
-        return max(numbers) if len(numbers) > 1 else numbers[0]
+        found = [one(truth, facts.answer) for truth in facts.references]
+        return max(found) if len(found) > 1 else found[0]
 
     return of_values(metric, suffix, values)
 
@@ -374,6 +415,8 @@ def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -
     {'words': 3.0}
     """
     name = f"{metric.name}{suffix}"
+    if callable(metric.aggregation) or metric.aggregation == "median":
+        return _statistic_score(metric, name, values)
     if metric.aggregation in ("mean", "nanmean"):
         info = ColumnInfo(metric.higher_is_better)
         return Score(name, {name: info}, lambda facts: [_number(values(facts), name)])
@@ -386,6 +429,25 @@ def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -
 
     of_sums = _bits if metric.aggregation == "bits_per_byte" else _exponential
     return Score(name, kept, pair, of_sums, metric.higher_is_better, _POSITIVE)
+
+
+def _statistic_score(metric: MetricConfig, name: str, values: Callable[[Any], Any]) -> Score:
+    """Return a median, or a function of the list of values, which are kept as JSON."""
+    up, made = metric.higher_is_better, metric.aggregation
+    if not isinstance(made, TaskFunction):
+        median = ms.from_columns(name, [f"{name}_each"], np.median, higher_is_better=up)
+        columns = {f"{name}_each": KEPT}
+        return Score(name, columns, lambda facts: [_number(values(facts), name)], specs=[median])
+    column = f"{name}_value"
+    spec = ms.from_columns(name, [column], statistic_of(made), higher_is_better=up)
+    return Score(name, {column: TEXT}, lambda facts: [_json(values(facts))], specs=[spec])
+
+
+def _json(value: Any) -> str | Grade:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return Grade.error(f"the value {value!r:.60} cannot be stored: {error}")
 
 
 def _number(value: Any, name: str) -> float | Grade:

@@ -123,7 +123,7 @@ class TestFiles:
     def test_everything_that_cannot_be_is_said_at_once(self, write: Write) -> None:
         text = CHOICE + (
             "doc_to_image: picture\ndescripton: x\nfewshot_config: {sampler: balanced}\n"
-            "metric_list: [{metric: rouge}, {metric: acc, aggregation: median}]\n"
+            "metric_list: [{metric: rouge}, {metric: acc, aggregation: mode}]\n"
         )
         with pytest.raises(InvalidInputError) as caught:
             load_lm_eval_task(write(text))
@@ -132,7 +132,7 @@ class TestFiles:
             "the unknown key 'descripton' ('description'?)",
             "sampler 'balanced'",
             "the metric 'rouge'",
-            "the aggregation 'median' of 'acc'",
+            "the aggregation 'mode' of 'acc'",
         ):
             assert part in str(caught.value)
 
@@ -205,7 +205,7 @@ class TestCode:
             load_lm_eval_task(path, allow_code=True)
 
     def test_code_that_fails_on_the_data_is_named(self, write: Write) -> None:
-        write("def docs(data):\n    return data.shuffle()\n", "utils.py")
+        write("def docs(data):\n    return data.sorted()\n", "utils.py")
         path = write(CHOICE + "process_docs: !function utils.docs\n")
         with pytest.raises(InvalidInputError, match="process_docs failed: AttributeError"):
             load_lm_eval_task(path, rows=ROWS, allow_code=True).samples()
