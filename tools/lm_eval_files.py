@@ -342,11 +342,11 @@ def build(config: Mapping[str, Any], file: Path, documents: Documents) -> str:
 
 
 REASONS = (
-    ("names a !function", "Python functions, which need `--allow-code`"),
+    ("is a !function", "Python functions, which need `--allow-code`"),
     (r"class \(a task", "a task written as a Python class"),
     ("doc_to_image|doc_to_audio", "images or audio"),
     ("importing it failed", "a package that the Python file imports is not installed"),
-    ("there is no file|has no '", "a file or function that does not exist"),
+    ("the file .* does not exist|does not define", "a file or function that does not exist"),
     (r"generation_kwargs\.", "decoding options without an equivalent, as beam search"),
     ("of the library evaluate", "a metric of the library `evaluate`"),
     ("metric_list", "a metric or an aggregation"),

@@ -32,7 +32,11 @@ def sums(n: int) -> list[Job]:
 
 
 def night_model(**options: Any) -> OpenAICompatible:
-    return OpenAICompatible("toy", base_url=URL, **{"concurrency": 64, **options})
+    """Return a model with a key, since services limit the rate of keys."""
+    options = {"concurrency": 64, "api_key_env": "NIGHT_KEY", **options}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NIGHT_KEY", "key-of-the-night")
+        return OpenAICompatible("toy", base_url=URL, **options)
 
 
 def run_night(

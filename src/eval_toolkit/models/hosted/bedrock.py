@@ -130,6 +130,10 @@ class _Converse(Dialect):
         return f"signed with credentials from {whose}"
 
     @property
+    def has_key(self) -> bool:
+        return True
+
+    @property
     def key_hint(self) -> str:
         return self.sent_along
 

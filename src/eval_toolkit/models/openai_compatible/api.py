@@ -36,9 +36,18 @@ class Api:
     @property
     def sent_along(self) -> str:
         """Description of the keys sent with requests, used in messages."""
-        keys = [self.key_env] if self.key_env and os.environ.get(self.key_env) else []
-        keys += self.headers_env.values()
+        keys = self._keys
         return f"with the key in {' and '.join(keys)}" if keys else "without a key"
+
+    @property
+    def _keys(self) -> list[str]:
+        own = [self.key_env] if self.key_env and os.environ.get(self.key_env) else []
+        return [*own, *self.headers_env.values()]
+
+    @property
+    def has_key(self) -> bool:
+        """Whether requests contain a key, for which services limit the rate."""
+        return bool(self._keys)
 
     @property
     def key_hint(self) -> str:

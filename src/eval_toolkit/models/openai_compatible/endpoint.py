@@ -89,7 +89,7 @@ class Endpoint:
         self._prices = prices
         self._is_free = not any(prices)
         self._line: _Line | None = None
-        self._pace = Pace(rule.first_wait_s if adaptive else 0.0)
+        self._pace = Pace(rule.first_wait_s if adaptive else 0.0, ramps=api.has_key)
         self._outage: Outage | None = None
         self._answered_at = float("-inf")
         self._n_requests = self._n_answers = self._n_failures = self._refused_in_row = 0

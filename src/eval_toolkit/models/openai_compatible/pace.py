@@ -40,6 +40,9 @@ class Pace:
     ----------
     first_wait_s : float
         Pause after the first refusal if the server requests no delay; 0 disables rate learning.
+    ramps : bool, default True
+        Whether the number of requests in flight grows at first. Servers that need no key, such as
+        vLLM and llama.cpp on the user's own machines, rarely limit the rate.
 
     Examples
     --------
@@ -51,12 +54,24 @@ class Pace:
     """
 
     __slots__ = (
-        *("_closed_until", "_first", "_left", "_marks", "_n", "_next", "_pause", "_runs", "_step"),
+        *(
+            "_closed_until",
+            "_first",
+            "_left",
+            "_marks",
+            "_n",
+            "_next",
+            "_pause",
+            "_ramps",
+            "_runs",
+            "_step",
+        ),
         *("_usual", "rate"),
     )
 
-    def __init__(self, first_wait_s: float) -> None:
+    def __init__(self, first_wait_s: float, *, ramps: bool = True) -> None:
         self._pause = first_wait_s
+        self._ramps = ramps and first_wait_s > 0.0
         self._first: float | None = None
         self._n = 0
         """Number of requests that started and were not refused."""
@@ -76,7 +91,7 @@ class Pace:
 
     def room(self, now: float, ceiling: int) -> float:
         """Return how many requests may be in flight; few at first, since all may be refused."""
-        if self._first is None or self.rate is not None or not self._pause:
+        if self._first is None or self.rate is not None or not self._ramps:
             return ceiling
         ramp = (now - self._first) / _RAMP_S
         return 1.0 + self._n / 32.0 + ceiling * ramp**3

@@ -153,7 +153,7 @@ def load_function(file: Path, name: str, shown: str) -> Any:
     function = TaskFunction(file, name, sha256_file(file))
     defined = _defined(function)
     if name not in defined:
-        raise PluginError(f"!function {shown}: {file} has no {name!r}")
+        raise PluginError(f"!function {shown}: {file} does not define {name!r}")
     return function if defined[name] else function()
 
 
