@@ -20,6 +20,8 @@ _ANCHOR = "Answer:"
 """Text prepended to a choice to count its tokens."""
 _LONGEST = 8
 """Maximum length in characters of a choice that may be a single token."""
+_DIGITS = 3
+"""The same for numbers."""
 _MOST = (20, 5)
 """Numbers of log-probabilities to request: the limits of vLLM and of OpenAI."""
 _FEW = 3
@@ -27,9 +29,14 @@ _FEW = 3
 
 
 def may_be_single(continuations: Sequence[str]) -> bool:
-    """Return whether choices are short enough to be single tokens."""
-    return len(continuations) > 1 and all(
-        len(text.strip()) <= _LONGEST and len(text.split()) == 1 for text in continuations
+    """Return whether choices are short enough to be single tokens.
+
+    Tokenizers split numbers, most of them after at most three digits.
+    """
+    words = [text.split() for text in continuations]
+    return len(words) > 1 and all(
+        len(word) == 1 and len(word[0]) <= (_DIGITS if word[0].isdigit() else _LONGEST)
+        for word in words
     )
 
 
