@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.models.openai_compatible.limits import Budget, Limiter
+from eval_toolkit.models.openai_compatible.pace import Pace
 
 
 class Clock:
@@ -163,3 +164,14 @@ def test_waiting_for_a_budget_ends_by_itself() -> None:
         return limiter.in_flight
 
     assert asyncio.run(main()) == 125
+
+
+def test_only_servers_with_a_key_get_few_requests_at_first() -> None:
+    """Services limit the rate of a key; servers without keys are mostly the user's own."""
+    rooms = []
+    for ramps in (True, False):
+        pace = Pace(1.0, ramps=ramps)
+        pace.start(0.0)
+        rooms.append(pace.room(0.1, 64))
+    assert rooms[0] < 3.0
+    assert rooms[1] == 64

@@ -22,6 +22,7 @@ from eval_toolkit.models.openai_compatible.scored import (
     read_next_token,
     read_prompt_logprobs,
 )
+from eval_toolkit.models.openai_compatible.single import may_be_single
 from eval_toolkit.models.requests import LoglikelihoodRequest
 from eval_toolkit.models.responses import RawLoglikelihood
 
@@ -410,3 +411,20 @@ def test_a_best_token_that_no_float_can_hold_is_none() -> None:
     logprobs = {"token_logprobs": [-1.0, -2.0], "top_logprobs": [None, {"a": 10**400, "b": -2.0}]}
     (scored,) = read_echo([{"text": "ab", "logprobs": logprobs}], None)
     assert scored.between(1, 2).is_greedy is True
+
+
+@pytest.mark.parametrize(
+    ("continuations", "expected"),
+    [
+        ([" A", " B"], True),
+        ([" 12", " 345"], True),
+        ([" 12", " 3456"], False),
+        ([" yes", " certainly"], False),
+        ([" A"], False),
+        ([" of course", " no"], False),
+    ],
+)
+def test_only_short_words_and_numbers_may_be_single_tokens(
+    continuations: list[str], expected: bool
+) -> None:
+    assert may_be_single(continuations) is expected
