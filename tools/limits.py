@@ -88,7 +88,7 @@ LIMITS = {
 CEILINGS = {
     "lines in src": 175_500,
     "score FILE --by: functions": 426,
-    "run capitals --limit 2: functions": 1_092,
+    "run capitals --limit 2: functions": 1_121,
     "rollout, two seeds: functions": 1_240,
 }
 """Ceilings for limits that are not met."""

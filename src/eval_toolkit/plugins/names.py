@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
@@ -191,33 +191,24 @@ def imported(kind: str, name: str, place: str) -> Any:
         raise PluginError(f"{what}: {error}") from error
 
 
-class _Quiet(contextlib.AbstractContextManager[None]):
-    """Redirect standard output while a plugin runs, since it is reserved for results.
+_quiet_lock = threading.Lock()
+_redirected: list[Any] = []
+"""Standard output, once for each thread in which a plugin runs."""
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Redirect standard output to standard error, since it is reserved for results.
 
     Threads share standard output: the first one redirects it, and the last one restores it.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n = 0
-        self._before: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._n == 0:
-                self._before, sys.stdout = sys.stdout, sys.stderr
-            self._n += 1
-
-    def __exit__(self, *exception: object) -> None:
-        with self._lock:
-            self._n -= 1
-            if self._n == 0:
-                sys.stdout = self._before
-
-
-_QUIET = _Quiet()
-
-
-def quietly() -> contextlib.AbstractContextManager[None]:
-    """Return a context in which standard output is standard error."""
-    return _QUIET
+    with _quiet_lock:
+        _redirected.append(_redirected[0] if _redirected else sys.stdout)
+        sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        with _quiet_lock:
+            output = _redirected.pop()
+            if not _redirected:
+                sys.stdout = output

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 from weakref import WeakValueDictionary
@@ -238,14 +239,14 @@ class SampleOnDisk(Sample):
         return self.items.content_hash(self.at)
 
 
-def _text_of(name: str) -> property:
-    return property(lambda self: getattr(self.loaded(), name))
+def _loaded_text(name: str, sample: SampleOnDisk) -> Any:
+    return getattr(sample.loaded(), name)
 
 
 for _name in (
     *("messages", "ground_truth", "possible_completions", "context", "text", "parts", "question"),
 ):
-    setattr(SampleOnDisk, _name, _text_of(_name))
+    setattr(SampleOnDisk, _name, property(partial(_loaded_text, _name)))
 
 
 def samples_on_disk(
