@@ -146,7 +146,7 @@ class JsonFormat:
 
     - ``<name>_is_just_json``: the whole response is one JSON value, without a code fence.
     - ``<name>_is_valid_json``: the response is or contains JSON. If other text surrounds several
-    arrays or objects, all columns refer to the longest one.
+      arrays or objects, all columns refer to the longest one.
     - ``<name>_fulfills_schema``: the value conforms to the schema; skipped without a schema. If the
       check exceeds the time limit, the value does not conform, and ``<name>_timed_out`` is 1.
     - ``<name>_exact_match``: the value equals a reference, ignoring the order of keys, whitespace,

@@ -197,9 +197,9 @@ def roc_auc(
     Notes
     -----
     Computed as the Mann-Whitney statistic [1]_ in O(n log n). With ``max_fpr`` = m and the area A
-    of the linearly interpolated curve over [0, m], the value is ``(1 + (A − m²/2) / (m − m²/2)) /
-    2`` [2]_. Agrees with ``sklearn.metrics.roc_auc_score`` to 1e-12, except that a single class
-    raises instead of returning NaN.
+    of the linearly interpolated curve over [0, m], the value [2]_ is
+    ``(1 + (A − m²/2) / (m − m²/2)) / 2``. Agrees with ``sklearn.metrics.roc_auc_score`` to 1e-12,
+    except that a single class raises an error instead of returning NaN.
 
     References
     ----------
