@@ -366,7 +366,7 @@ class TestUnfinished:
         for depth in (1, 6):
             reads.clear()
             run_rollouts(system(), SEEDS, tmp_path / str(depth), depth=depth)
-            assert len(reads) == 3  # before, by who asks, and for what is left
+            assert len(reads) == 2  # before the first request, and by the engine
 
 
 def read_of_one_go(tmp_path, **more):
